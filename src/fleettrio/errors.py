@@ -15,6 +15,7 @@
     │   └── HostSilent         a live-only send to a host that is not heard
     ├── StoreError             the disk's: full, newer schema, corrupt, locked by a second daemon
     ├── SessionLost            ends one broker session; only the supervisor catches it
+    │   └── LoginRefused       the broker does not take our login: a person must act
     └── ProtocolMisuse         our own bug: an event that the state does not allow
 """
 
@@ -28,6 +29,7 @@ __all__ = (
     "Expired",
     "FleetTrioError",
     "HostSilent",
+    "LoginRefused",
     "MalformedEnvelope",
     "Nacked",
     "NotDelivered",
@@ -117,11 +119,27 @@ class HostSilent(SendError):
 
 
 class StoreError(FleetTrioError):
-    """The store cannot be opened or written."""
+    """The store cannot be opened, read or written.
+
+    `reason`: `disk-full`, `io`, `corrupt`, `read-only`, `locked`, `newer-schema`, `foreign`, `refused` (these rows),
+    `backlog`, `closed`.
+    """
+
+    def __init__(self, message: str, *, reason: str = "io", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
 
 
 class SessionLost(FleetTrioError):
-    """The broker connection of this session is gone or useless."""
+    """The broker connection of this session is gone or useless. `reason` is one word for health and doctor."""
+
+    reason = "link-lost"
+
+
+class LoginRefused(SessionLost):
+    """The broker is there, but does not take our user, password or virtual host."""
+
+    reason = "refused-login"
 
 
 class ProtocolMisuse(FleetTrioError):

@@ -16,6 +16,7 @@ import trio
 
 from fleettrio.core.topology import Binding, Exchange, Queue
 from fleettrio.ids import Seconds, Tag
+from fleettrio.wire.headers import RawHeaders
 
 __all__ = (
     "BrokerSession",
@@ -55,23 +56,6 @@ class BrokerSettings:
     heartbeat_s: int = 10
     call_limit_s: float = 4.0
     connect_limit_s: float = 4.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RawHeaders:
-    """What the poison-proof reader took from a header table; everything else was skipped by length.
-
-    `problem` says why the table could not be walked to its end (empty when it could).
-    """
-
-    fleet: bytes | None = None
-    sig: bytes | None = None
-    proof: bytes | None = None
-    hop: bytes | None = None
-    fleet_id: str = ""
-    """The unsigned hint, for the wording of `wrong-fleet` alone."""
-    has_cc: bool = False
-    problem: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -141,7 +125,10 @@ class QueueMismatch(Exception):
 
 
 class BrokerSession(Protocol):
-    """One broker connection's life: two connections underneath, one AMQP channel per consumer."""
+    """One broker connection's life: two connections underneath, one AMQP channel per consumer.
+
+    `verdicts` and `events` are never closed: what arrived until the end can still be taken with `receive_nowait`.
+    """
 
     epoch: int
     verdicts: trio.MemoryReceiveChannel[PublishVerdict]

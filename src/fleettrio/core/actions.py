@@ -19,10 +19,11 @@ __all__ = (
     "CloseInbox",
     "Commit",
     "DropEntity",
+    "EndSession",
     "Fail",
     "ForgetPeer",
     "Inject",
-    "LoadFate",
+    "Load",
     "Note",
     "OpenInbox",
     "PauseInbox",
@@ -60,9 +61,13 @@ class Commit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """Write the row as it is now (insert or replace); the body, if any, stays."""
+    """Write the row as it is now (insert or replace); the body, if any, stays.
+
+    `before` is what the row was: the core goes back to it when the store cannot record the change.
+    """
 
     row: InboxRow
+    before: InboxRow | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -248,11 +253,19 @@ class Fail:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LoadFate:
-    """Read these rows from the store and come back with `FateRead`."""
+class Load:
+    """Read these rows from the store (recipient's and sender's) and come back with `Loaded`."""
 
     ask: int
-    keys: tuple[tuple[MsgId, Gid], ...]
+    inbox: tuple[tuple[MsgId, Gid], ...]
+    sent: tuple[tuple[MsgId, Gid], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EndSession:
+    """This broker session is useless: drop it; the supervisor opens the next one when it may."""
+
+    reason: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -274,6 +287,7 @@ Action = (
     | Inject
     | Resolve
     | Fail
-    | LoadFate
+    | Load
+    | EndSession
     | ProbeStore
 )

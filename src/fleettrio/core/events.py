@@ -26,13 +26,13 @@ __all__ = (
     "Detached",
     "DuplicateArrived",
     "Event",
-    "FateRead",
     "InboxBound",
     "InboxTrouble",
     "Injected",
     "LinkBlocked",
     "LinkHeard",
     "LinkUnblocked",
+    "Loaded",
     "PingAsked",
     "PublishHanded",
     "PublishNotHanded",
@@ -159,7 +159,7 @@ class TrustChanged:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BeatDue:
-    """It is time to say that this host is alive. `repo_heads` is left for drift."""
+    """It is time to say that this host is alive."""
 
 
 # --- this host's agents -------------------------------------------------------------------------
@@ -260,7 +260,8 @@ class RetryAsked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WaitAsked:
-    """A client waits for the answer to its messages (`until="answer"`) or for their receipts (`"delivered"`)."""
+    """A client waits for the answer to its messages (`until="answer"`), for their receipts (`"delivered"`), or until
+    nothing is called back any more (`"final"`)."""
 
     call: CallId
     session: str
@@ -285,6 +286,7 @@ class PullAsked:
 class Confirmed:
     """A client says that it has what was offered to it up to and including `cursor`."""
 
+    call: CallId
     session: str
     cursor: int
 
@@ -315,20 +317,22 @@ class PingAsked:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FateRead:
-    """What the store knows of messages that a peer asked about (QUERY, RECALL) and the core does not hold open."""
+class Loaded:
+    """What the store knows of rows that the core does not hold open; answers `actions.Load`, in its order."""
 
     ask: int
-    rows: tuple[InboxRow | None, ...]
+    inbox: tuple[InboxRow | None, ...]
+    sent: tuple[SentRow | None, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoreFailed:
-    """A list of actions could not be recorded; nothing after the failed record was performed."""
+    """A list of actions could not be recorded, so nothing else of it was performed.
 
-    rows: tuple[InboxRow, ...]
-    sent: tuple[SentRow, ...]
-    tags: tuple[Tag, ...]
+    `undo` has each row that was to be written and what it was before (None: it was not there).
+    """
+
+    undo: tuple[tuple[InboxRow, InboxRow | None], ...]
     calls: tuple[CallId, ...]
     reason: str
 
@@ -369,7 +373,7 @@ Event = (
     | CallEnded
     | CancelAsked
     | PingAsked
-    | FateRead
+    | Loaded
     | StoreFailed
     | StoreRecovered
 )

@@ -1,0 +1,312 @@
+"""The methods that tell how this host and its fleet are: status, list, ping, doctor, reload, down."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+
+import trio
+
+from fleettrio import _accel
+from fleettrio.api import schema
+from fleettrio.api.callers import Caller
+from fleettrio.api.rpc import CallError, Connection
+from fleettrio.config import Config
+from fleettrio.core import calls
+from fleettrio.core import events as ev
+from fleettrio.core.link import LinkState
+from fleettrio.core.roster import Target
+from fleettrio.core.rows import Entity, Peer, PeerEntity
+from fleettrio.ids import HostId, WallMs
+from fleettrio.perform import Performer
+from fleettrio.wire.fleetfile import Fleet
+from fleettrio.wire.gids import new_msg_id
+
+__all__ = ("Health",)
+
+CLOCK_WARN_MS = 5_000
+DISK_LOW = 200 * 1024 * 1024
+PING_S = 5.0
+
+_WORDS = {
+    LinkState.STANDALONE: "standalone",
+    LinkState.UP: "connected",
+    LinkState.SUSPECT: "suspect",
+    LinkState.BLOCKED: "blocked",
+    LinkState.DOWN: "connecting",
+}
+
+
+class Health:
+    def __init__(
+        self,
+        performer: Performer,
+        config: Config,
+        started_at: WallMs,
+        reload: Callable[[], Fleet],
+        stop: Callable[[], None],
+    ) -> None:
+        self._performer = performer
+        self._gateway = performer.gateway
+        self._config = config
+        self._started_at = started_at
+        self._reload = reload
+        self._stop = stop
+
+    async def hello(self, _params: schema.Hello, caller: Caller, _connection: Connection) -> schema.Welcome:
+        """Who the caller is to this daemon; a caller without an identity is told why."""
+        settings = self._gateway.settings
+        return schema.Welcome(
+            host=settings.me.host,
+            version=settings.version,
+            caller=caller.name,
+            gid=caller.gid,
+            is_person=caller.is_person,
+            caller_problem=caller.problem,
+            pid=os.getpid(),
+        )
+
+    async def status(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.Status:
+        gateway, link = self._gateway, self._gateway.link
+        fleet = self._fleet()
+        problems = self._problems()
+        return schema.Status(
+            host=gateway.settings.me.host,
+            fleet_id=gateway.settings.me.fleet_id,
+            version=gateway.settings.version,
+            pid=os.getpid(),
+            started_at=self._started_at,
+            home=str(self._config.paths.state_dir.parent),
+            implementation=_accel.IMPLEMENTATION,
+            broker=self._broker_word(),
+            broker_detail=link.detail,
+            broker_since=self._performer.link_changed_at or self._started_at,
+            waiting=sum(gateway.inbox.waiting_for(gid) for gid in gateway.roster.entities),
+            outstanding=sum(1 for _ in gateway.outbox.open_rows()),
+            refused=dict(gateway.refusals.by_reason),
+            problems=[f"{check.detail}: {check.fix}" if check.fix else check.detail for check in problems],
+            next_step=self._next_step(problems, fleet),
+            fleet=fleet,
+        )
+
+    async def fleet(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.Fleet:
+        return self._fleet()
+
+    async def ping(self, params: schema.Ping, caller: Caller, connection: Connection) -> schema.Pong:
+        gateway = self._gateway
+        me = gateway.settings.me
+        target = gateway.roster.resolve(params.target)
+        agent: Entity | PeerEntity | None = None
+        if isinstance(target, Target):
+            host = target.host
+            agent = gateway.roster.entities.get(target.gid) or gateway.roster.others.get(target.gid)
+        elif params.target in gateway.fleet.hosts or params.target == me.host:
+            host = HostId(params.target)
+        else:
+            raise CallError(3, "no-such-target", f"no host or agent {params.target!r} is known here", target.hint)
+        name, status = (agent.name, agent.status) if agent else ("", "")
+        if host == me.host:
+            return schema.Pong(host, 0.0, gateway.settings.version, 0, True, name, status)
+        call = self._performer.calls.new()
+        msg_id = new_msg_id(self._performer.clock.now().wall, os.urandom(10))
+        await self._performer.handle(ev.PingAsked(call, host, msg_id))
+        with trio.move_on_after(PING_S):
+            try:
+                heard = await self._performer.calls.result(call)
+            except trio.Cancelled:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
+                    await self._performer.handle(ev.CallEnded(call, connection.session, gone=False))
+                raise
+            assert isinstance(heard, calls.PongHeard)
+            if heard.refused:
+                text = f"{host} refuses us: {heard.refused}"
+                raise CallError(3, "refused", text, f"on {host}: fleettrio host import FILE (from `fleettrio host export`)")
+            return schema.Pong(host, heard.rtt_ms, heard.version, heard.offset_ms, True, name, status)
+        raise CallError(5, "no-answer", f"{host} did not answer within {PING_S:.0f} s", "`fleettrio list`: is it heard?")
+
+    async def doctor(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.DoctorReport:
+        return schema.DoctorReport([*self._checks(), *self._problems()])
+
+    async def reload(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.Reloaded:
+        fleet = self._reload()
+        await self._performer.handle(ev.TrustChanged(fleet))
+        return schema.Reloaded(fleet.fleet_id, fleet.rev, sorted(fleet.hosts))
+
+    async def down(self, _params: schema.Empty, caller: Caller, _connection: Connection) -> schema.Done:
+        if not caller.is_person:
+            raise CallError(3, "not-a-person", "only a person ends the daemon", caller.hint)
+        self._stop()
+        return schema.Done(f"the daemon on {self._gateway.settings.me.host} ends; agents live on, messages wait")
+
+    # --- views
+
+    def _broker_word(self) -> str:
+        link = self._gateway.link
+        if link.state is LinkState.DOWN and "login" in link.detail:
+            return "refused-login"
+        return _WORDS[link.state]
+
+    def _fleet(self) -> schema.Fleet:
+        gateway, me = self._gateway, self._gateway.settings.me
+        hosts = [self._own_host()]
+        known = {host for host in gateway.fleet.hosts if host != me.host} | set(gateway.roster.peers)
+        hosts += [self._host(host) for host in sorted(known - {me.host})]
+        agents = [self._agent(entity) for entity in gateway.roster.entities.values()]
+        agents += [self._other(other) for other in gateway.roster.others.values()]
+        agents.sort(key=lambda a: (a.host != me.host, a.host, a.name))
+        return schema.Fleet(me.host, me.fleet_id, hosts, agents)
+
+    def _own_host(self) -> schema.HostView:
+        gateway = self._gateway
+        return schema.HostView(
+            host=gateway.settings.me.host,
+            is_self=True,
+            status="up",
+            heard_at=self._performer.clock.now().wall,
+            offset_ms=0,
+            version=gateway.settings.version,
+            trusted=True,
+            refuses_us="",
+            we_refuse="",
+            agents=len(gateway.roster.entities),
+        )
+
+    def _host(self, host: HostId) -> schema.HostView:
+        gateway = self._gateway
+        peer = gateway.roster.peers.get(host, Peer(host=host))
+        keys = gateway.fleet.hosts[host].keys if host in gateway.fleet.hosts else ()
+        revoked = bool(keys) and all((host, key.gen) in gateway.fleet.revoked for key in keys)
+        silent = gateway.roster.is_silent(host, self._performer.clock.now().wall)
+        status = "revoked" if revoked else "never-heard" if not peer.heard_at else "unknown" if silent else "up"
+        return schema.HostView(
+            host=host,
+            is_self=False,
+            status=status,
+            heard_at=peer.heard_at,
+            offset_ms=peer.offset_ms,
+            version=peer.version,
+            trusted=bool(keys) and not revoked,
+            refuses_us=peer.refuses_us,
+            we_refuse=peer.we_refuse,
+            agents=sum(1 for other in gateway.roster.others.values() if other.host == host),
+            profiles=list(peer.profiles),
+        )
+
+    def _agent(self, entity: Entity) -> schema.AgentView:
+        gateway, host = self._gateway, self._gateway.settings.me.host
+        trouble = gateway.inbox_trouble.get(entity.gid)
+        inbox = trouble or ("local" if gateway.link.state is LinkState.STANDALONE else "open")
+        return schema.AgentView(
+            gid=entity.gid,
+            name=entity.name,
+            host=host,
+            address=f"{entity.name}@{host}",
+            role=entity.role,
+            takes=entity.takes,
+            groups=list(entity.groups),
+            status=entity.status,
+            since=entity.since,
+            harness=entity.harness,
+            path=entity.transport,
+            wakes=entity.wakes,
+            waiting=gateway.inbox.waiting_for(entity.gid),
+            full=gateway.inbox.is_full(entity.gid),
+            inbox=inbox if gateway.link.state is not LinkState.DOWN else "opening",
+        )
+
+    def _other(self, other: PeerEntity) -> schema.AgentView:
+        silent = self._gateway.roster.is_silent(other.host, self._performer.clock.now().wall)
+        return schema.AgentView(
+            gid=other.gid,
+            name=other.name,
+            host=other.host,
+            address=f"{other.name}@{other.host}",
+            role=other.role,
+            takes=other.takes,
+            groups=list(other.groups),
+            status="unknown" if silent else other.status,
+            since=other.since,
+            harness=other.harness,
+            path="",
+            wakes=other.wakes,
+            waiting=0,
+            full=other.full,
+        )
+
+    # --- what is wrong
+
+    def _checks(self) -> list[schema.Check]:
+        """What is well and worth saying so."""
+        gateway = self._gateway
+        checks = []
+        if gateway.link.state in (LinkState.UP, LinkState.STANDALONE):
+            checks.append(schema.Check("broker", True, self._broker_word()))
+        if not gateway.store_trouble:
+            checks.append(schema.Check("store", True, f"{self._performer.store.size_bytes() // 1024} KiB"))
+        checks.append(schema.Check("hot path", True, _accel.IMPLEMENTATION))
+        return checks
+
+    def _problems(self) -> list[schema.Check]:
+        return [*self._link_problems(), *self._store_problems(), *self._peer_problems(), *self._agent_problems()]
+
+    def _link_problems(self) -> list[schema.Check]:
+        link = self._gateway.link
+        match link.state:
+            case LinkState.UP | LinkState.STANDALONE:
+                return []
+            case LinkState.BLOCKED:
+                detail = f"the broker takes no messages: {link.detail}"
+                return [schema.Check("broker", False, detail, "free memory or disk on the broker's machine")]
+            case LinkState.SUSPECT:
+                detail = "the broker is connected but does not answer"
+                return [schema.Check("broker", False, detail, "look at the broker's machine: is it frozen?")]
+            case _:
+                fix = "start the broker, or correct [broker] uris in fleettrio.toml"
+                if "login" in link.detail:
+                    fix = "correct [broker] user and the password in its password_file"
+                return [schema.Check("broker", False, link.detail or "not connected yet", fix)]
+
+    def _store_problems(self) -> list[schema.Check]:
+        problems = []
+        if self._gateway.store_trouble:
+            problems.append(schema.Check("store", False, self._gateway.store_trouble, "free some disk space"))
+        free = shutil.disk_usage(self._config.paths.state_dir).free
+        if free < DISK_LOW:
+            detail = f"{free // (1024 * 1024)} MiB are free where messages are kept"
+            problems.append(schema.Check("disk", False, detail, "free some disk space"))
+        return problems
+
+    def _peer_problems(self) -> list[schema.Check]:
+        problems = []
+        for peer in self._gateway.roster.peers.values():
+            host = peer.host
+            if peer.we_refuse:
+                fix = f"get a fleet file that names {host}: fleettrio host import FILE"
+                problems.append(schema.Check(f"trust {host}", False, f"we refuse {host}: {peer.we_refuse}", fix))
+            if peer.refuses_us:
+                fix = f"on {host}: fleettrio host import FILE (made here with fleettrio host export)"
+                problems.append(schema.Check(f"trust {host}", False, f"{host} refuses us: {peer.refuses_us}", fix))
+            if abs(peer.offset_ms) > CLOCK_WARN_MS:
+                ahead = "ahead of" if peer.offset_ms > 0 else "behind"
+                detail = f"the clock of {host} is {abs(peer.offset_ms) / 1000:.0f} s {ahead} ours"
+                problems.append(schema.Check(f"clock {host}", False, detail, "set both clocks: timedatectl set-ntp true"))
+        return problems
+
+    def _agent_problems(self) -> list[schema.Check]:
+        problems = []
+        for gid, trouble in self._gateway.inbox_trouble.items():
+            entity = self._gateway.roster.entities.get(gid)
+            if entity is not None:
+                fix = "find the other gateway that uses this host's name, and end it"
+                problems.append(schema.Check(f"inbox {entity.name}", False, f"its broker queue is {trouble}", fix))
+        if self._gateway.refusals.by_reason["conflict"]:
+            problems.append(schema.Check("conflict", False, "a message came with a known id and other bytes", "read the log"))
+        return problems
+
+    def _next_step(self, problems: list[schema.Check], fleet: schema.Fleet) -> str:
+        if problems:
+            return problems[0].fix or "fleettrio doctor"
+        if len(fleet.agents) < 2:
+            return "fleettrio attach --name NAME makes an agent known"
+        return ""

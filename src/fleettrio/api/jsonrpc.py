@@ -1,0 +1,158 @@
+"""The lines of the local socket: JSON-RPC 2.0 requests, answers and errors, between bytes and types. No I/O.
+
+One error shape: `{code, message, data: {reason, hint, exit}}`. A failure of ours has code -32000 and says its `reason`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import msgspec
+
+from fleettrio.api.schema import METHODS
+from fleettrio.errors import FleetTrioError, SendError, SessionLost
+
+__all__ = (
+    "BadRequest",
+    "CallError",
+    "ErrorBody",
+    "ErrorData",
+    "Request",
+    "RequestId",
+    "busy",
+    "encode_error",
+    "encode_result",
+    "failure",
+    "parse_params",
+    "parse_request",
+    "too_long",
+)
+
+_PARSE, _INVALID, _NO_METHOD, _BAD_PARAMS, _FAILED = -32700, -32600, -32601, -32602, -32000
+_USAGE = 2
+_RETRY_MS = 1000
+_SHAPE = 'a request is one line: {"jsonrpc":"2.0","id":1,"method":"status","params":{}}'
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+RequestId = int | str | msgspec.UnsetType | None
+
+
+class CallError(FleetTrioError):
+    """A request that cannot be done. `exit_code` is what the CLI exits with, `reason` one word for programs."""
+
+    def __init__(self, exit_code: int, reason: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code
+        self.reason = reason
+
+
+class ErrorData(msgspec.Struct, omit_defaults=True):
+    """`exit` is the CLI's exit code; with `retry_ms` the same request may be repeated after so long."""
+
+    reason: str
+    hint: str
+    exit: int
+    retry_ms: int = 0
+
+
+class ErrorBody(msgspec.Struct):
+    code: int
+    message: str
+    data: ErrorData
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True):
+    method: str
+    jsonrpc: str
+    id: int | str | msgspec.UnsetType | None = msgspec.UNSET
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+    @property
+    def is_notification(self) -> bool:
+        """True when it is to be carried out and not answered."""
+        return self.id is msgspec.UNSET
+
+
+class _Answer(msgspec.Struct):
+    id: int | str | None
+    result: Any
+    jsonrpc: str = "2.0"
+
+
+class _Refusal(msgspec.Struct):
+    id: int | str | None
+    error: ErrorBody
+    jsonrpc: str = "2.0"
+
+
+class BadRequest(Exception):
+    """Bytes that are no request of ours; `body` is the error to answer with."""
+
+    def __init__(self, code: int, message: str, hint: str, reason: str = "bad-request") -> None:
+        super().__init__(message)
+        self.body = ErrorBody(code, message, ErrorData(reason, hint, _USAGE))
+
+
+def parse_request(line: bytes) -> Request:
+    """One line as a request; its params are not read yet. Raises BadRequest."""
+    if line.lstrip().startswith(b"["):
+        raise BadRequest(_INVALID, "batches are not taken", "send one request a line")
+    try:
+        request = msgspec.json.decode(line, type=Request)
+    except msgspec.ValidationError as problem:
+        raise BadRequest(_INVALID, f"not a JSON-RPC request: {problem}", _SHAPE) from None
+    except _UNREADABLE as problem:
+        raise BadRequest(_PARSE, f"not JSON: {problem}", _SHAPE) from None
+    if request.jsonrpc != "2.0":
+        raise BadRequest(_INVALID, "not JSON-RPC 2.0", _SHAPE)
+    return request
+
+
+def parse_params(request: Request) -> msgspec.Struct:
+    """The parameters, of the method's type, unknown ones refused. Raises BadRequest, also for an unknown method."""
+    if request.method not in METHODS:
+        near = difflib.get_close_matches(request.method[:80], METHODS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(METHODS)}"
+        raise BadRequest(_NO_METHOD, f"no method {request.method[:80]!r}", hint, "no-such-method")
+    kind = METHODS[request.method][0]
+    try:
+        return msgspec.json.decode(request.params, type=kind)
+    except _UNREADABLE as problem:
+        takes = ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "nothing"
+        raise BadRequest(_BAD_PARAMS, f"{request.method}: {problem}", f"it takes: {takes}") from None
+
+
+def encode_result(request_id: RequestId, result: Any) -> bytes:
+    """The line of an answer."""
+    return msgspec.json.encode(_Answer(_echoed(request_id), result)) + b"\n"
+
+
+def encode_error(request_id: RequestId, body: ErrorBody) -> bytes:
+    """The line of an error; id None where it is about the connection and not about one request."""
+    return msgspec.json.encode(_Refusal(_echoed(request_id), body)) + b"\n"
+
+
+def _echoed(request_id: RequestId) -> int | str | None:
+    return None if request_id is msgspec.UNSET else request_id
+
+
+def too_long(limit: int) -> BadRequest:
+    """A line over the limit."""
+    return BadRequest(_INVALID, f"a request is longer than {limit} bytes", "send a smaller body")
+
+
+def busy(what: str) -> ErrorBody:
+    """Too much at once: come back in a second."""
+    hint = f"try again in {_RETRY_MS // 1000} s"
+    return ErrorBody(_FAILED, f"too busy: {what}", ErrorData("busy", hint, 3, _RETRY_MS))
+
+
+def failure(problem: FleetTrioError) -> ErrorBody:
+    """What a caller gets for an expected failure."""
+    if isinstance(problem, SendError | CallError):
+        return ErrorBody(_FAILED, str(problem), ErrorData(problem.reason, problem.hint, problem.exit_code))
+    if isinstance(problem, SessionLost):
+        hint = problem.hint or "try again; `fleettrio status` shows the link"
+        return ErrorBody(_FAILED, str(problem), ErrorData("broker-unreachable", hint, 8))
+    return ErrorBody(_FAILED, str(problem), ErrorData("failed", problem.hint or "fleettrio doctor", 3))

@@ -1,0 +1,161 @@
+"""`fleettrio config`: what is configured, whether it is right, and where it is."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+import msgspec
+
+from fleettrio.config import Config, Paths, load_config, resolve_paths
+from fleettrio.errors import ConfigError
+from fleettrio.identity import read_host_key
+from fleettrio.private_files import write_private
+
+__all__ = ("add_broker", "config")
+
+_SECTIONS = ("host", "broker", "limits", "timers", "log")
+
+
+class SectionView(msgspec.Struct):
+    """The configuration in force, as `config show --json` prints it; a login in a URI is left out."""
+
+    file: str
+    file_exists: bool
+    standalone: bool
+    host: dict[str, Any]
+    broker: dict[str, Any]
+    limits: dict[str, Any]
+    timers: dict[str, Any]
+    log: dict[str, Any]
+
+
+class PathsView(msgspec.Struct):
+    """Where this home's files are, as `config path --json` prints it."""
+
+    config: str
+    state: str
+    run: str
+    socket: str
+    store: str
+    keys: str
+    fleet_file: str
+    log: str
+
+
+@click.group(epilog="\b\nExample:\n  fleettrio config check")
+def config() -> None:
+    """What is configured, whether it is right, and where it is."""
+
+
+@config.command(epilog="\b\nExample:\n  fleettrio config show --json")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show(as_json: bool) -> None:
+    """Print the configuration in force: defaults, file and environment together."""
+    view = _view(load_config(os.environ))
+    if as_json:
+        click.echo(msgspec.json.encode(view))
+        return
+    note = "" if view.file_exists else "  (does not exist: everything below is a default or from the environment)"
+    click.echo(f"# {view.file}{note}")
+    for section in _SECTIONS:
+        click.echo(f"\n[{section}]")
+        for key, value in getattr(view, section).items():
+            click.echo(f"{key} = {_toml(value)}")
+    if view.standalone:
+        click.echo("\n# No broker: standalone. Agents on this host reach each other; no TCP socket is opened.")
+
+
+@config.command(epilog="\b\nExample:\n  fleettrio config check && fleettrio up")
+def check() -> None:
+    """Read the configuration and name every problem in it; exit 3 when there is one."""
+    checked = load_config(os.environ)
+    where = checked.paths.config_file
+    click.echo(f"ok: {where}" if where.exists() else f"ok: no {where}, so the defaults apply")
+
+
+@config.command(epilog="\b\nExample:\n  cd $(fleettrio config path state)")
+@click.argument("which", required=False, type=click.Choice(PathsView.__struct_fields__))
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def path(which: str | None, as_json: bool) -> None:
+    """Print where the files of this home are, all of them or WHICH one."""
+    paths = resolve_paths(os.environ)
+    view = PathsView(
+        config=str(paths.config_file),
+        state=str(paths.state_dir),
+        run=str(paths.run_dir),
+        socket=str(paths.socket),
+        store=str(paths.store),
+        keys=str(paths.keys_dir),
+        fleet_file=str(paths.fleet_file),
+        log=str(paths.log_file),
+    )
+    if which is not None:
+        click.echo(getattr(view, which))
+    elif as_json:
+        click.echo(msgspec.json.encode(view))
+    else:
+        for name in PathsView.__struct_fields__:
+            click.echo(f"{name:11}{getattr(view, name)}")
+
+
+def add_broker(paths: Paths, uri: str) -> None:
+    """Write a `[broker]` section for `uri`; a login in it moves into a private file beside the keys.
+
+    Raises `ConfigError`, and changes nothing, when there is such a section already or the URI is no good.
+    """
+    before = load_config(os.environ)
+    if not before.is_standalone:
+        raise ConfigError(
+            ["there is a broker in the configuration already"], hint=f"edit [broker] in {paths.config_file}"
+        )
+    try:
+        parts = urlsplit(uri)
+        place = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    except ValueError:
+        raise ConfigError(["--broker: is no URI"], hint="as in amqps://user@broker.example:5671/fleet") from None
+    if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
+        raise ConfigError(["--broker: must be amqps://HOST:PORT/VHOST"])
+    if ":" in (parts.hostname or ""):
+        place = f"[{parts.hostname}]" + (f":{parts.port}" if parts.port else "")
+    bare = parts._replace(netloc=place).geturl()
+    lines = ["[broker]", f"uris = [{_toml(bare)}]"]
+    if parts.username:
+        lines.append(f"user = {_toml(unquote(parts.username))}")
+    if parts.password:
+        secret = paths.keys_dir / "broker.password"
+        write_private(secret, unquote(parts.password).encode() + b"\n", replace=True)
+        lines.append(f"password_file = {_toml(str(secret))}")
+    text = paths.config_file.read_text(encoding="utf-8") if paths.config_file.exists() else ""
+    text = f"{text.rstrip()}\n\n" if text.strip() else ""
+    write_private(paths.config_file, (text + "\n".join(lines) + "\n").encode(), replace=True)
+
+
+def _view(config_: Config) -> SectionView:
+    broker = msgspec.to_builtins(config_.broker_section)
+    broker["uris"] = [_without_login(uri) for uri in config_.broker_section.uris]
+    host = msgspec.to_builtins(config_.host)
+    key = read_host_key(config_.paths)
+    host["id"] = config_.host_id if key is None else key.host
+    return SectionView(
+        file=str(config_.paths.config_file),
+        file_exists=config_.paths.config_file.exists(),
+        standalone=config_.is_standalone,
+        host=host,
+        broker=broker,
+        limits=msgspec.to_builtins(config_.limits),
+        timers=msgspec.to_builtins(config_.timers),
+        log=msgspec.to_builtins(config_.log),
+    )
+
+
+def _without_login(uri: str) -> str:
+    parts = urlsplit(uri)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it; for these types that is how JSON writes it."""
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,76 @@
+"""Bare `fleettrio` and `status`: this host, its broker, the agents, what waits, what is wrong, what to do next."""
+
+from __future__ import annotations
+
+from fleettrio.api.schema import AgentView, Empty, HostView, Status
+from fleettrio.clients.cli.agents import trust_of
+from fleettrio.clients.cli.connect import connect
+from fleettrio.clients.cli.table import at_time, print_table, say
+from fleettrio.local.sanitise import one_line
+
+__all__ = ("print_problems", "print_top", "show_fleet")
+
+
+def show_fleet() -> int:
+    """Print the fleet as this host sees it. Exit code 0, whatever is wrong in it: `status --check` judges."""
+    with connect() as client:
+        status: Status = client.call("status", Empty())
+    print_top(status)
+    fleet = status.fleet
+    for host in sorted(fleet.hosts, key=lambda host: (not host.is_self, host.host)):
+        print()
+        _print_host(host, [agent for agent in fleet.agents if agent.host == host.host])
+    print_problems(status)
+    return 0
+
+
+def print_top(status: Status) -> None:
+    """Two lines: who we are, and how the link and the mail stand."""
+    fleet = "no fleet" if status.fleet_id.startswith("solo-") else f"fleet {status.fleet_id}"
+    say(f"{status.host} · {fleet} · broker: {broker_words(status)}", indent="  ")
+    say(f"{status.waiting} waiting here · {status.outstanding} sent without an outcome", indent="  ")
+
+
+def broker_words(status: Status) -> str:
+    """The link to the broker in a few words."""
+    if status.broker == "standalone":
+        return "none (standalone)"
+    detail = f": {one_line(status.broker_detail, 120)}" if status.broker_detail else ""
+    return f"{status.broker} since {at_time(status.broker_since)}{detail}"
+
+
+def _print_host(host: HostView, agents: list[AgentView]) -> None:
+    parts = [host.host + (" (here)" if host.is_self else ""), host.status]
+    if not host.is_self:
+        if host.status != "up" and host.heard_at:
+            parts[-1] += f", last heard {at_time(host.heard_at)}"
+        if trust_of(host) != "both ways":
+            parts.append(trust_of(host))
+    say(one_line(" · ".join(parts), 200), indent="  ")
+    if not agents:
+        say("  no agents")
+        return
+    print_table(
+        ("AGENT", "STATE", "SINCE", "TAKES", "UNREAD"),
+        (
+            (
+                agent.name,
+                agent.status,
+                at_time(agent.since),
+                agent.takes + (" (full)" if agent.full else "") + ("" if agent.wakes else ", not woken"),
+                str(agent.waiting) if agent.waiting else "-",
+            )
+            for agent in agents
+        ),
+        indent="  ",
+    )
+
+
+def print_problems(status: Status) -> None:
+    """What is wrong, and the next step."""
+    if status.problems or status.next_step:
+        print()
+    for problem in status.problems:
+        say(f"problem: {one_line(problem, 500)}", indent="         ")
+    if status.next_step:
+        say(f"next: {one_line(status.next_step, 500)}", indent="      ")

@@ -1,0 +1,94 @@
+"""`status` and `doctor`: how this host is, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from fleettrio.api.schema import Check, DoctorReport, Empty, Status
+from fleettrio.clients.cli.connect import connect, try_connect
+from fleettrio.clients.cli.fleetview import broker_words, print_problems, print_top
+from fleettrio.clients.cli.offline import offline_checks
+from fleettrio.clients.cli.table import at_time, print_json, say
+from fleettrio.clients.client import CallFailed, ConnectionLost
+from fleettrio.local.sanitise import one_line
+
+__all__ = ("doctor", "status")
+
+_FAILED = 3
+_NO_BROKER = 8
+
+
+@click.command(epilog="\b\nExamples:\n  fleettrio status\n  fleettrio status --check || fleettrio doctor")
+@click.option("--check", is_flag=True, help="Exit 3 when something is wrong, 8 when the broker is not reached.")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+def status(check: bool, as_json: bool) -> int:
+    """This host's daemon: link, mail, problems."""
+    with connect() as client:
+        found: Status = client.call("status", Empty())
+    if as_json:
+        print_json(found)
+    else:
+        _print_status(found)
+    if not check:
+        return 0
+    if found.broker not in ("standalone", "connected"):
+        return _NO_BROKER
+    return _FAILED if found.problems else 0
+
+
+def _print_status(found: Status) -> None:
+    print_top(found)
+    refused = ", ".join(f"{one_line(reason, 40)} {count}" for reason, count in sorted(found.refused.items()))
+    facts = [
+        ("daemon", f"version {found.version} ({found.implementation}), process {found.pid}"),
+        ("started", at_time(found.started_at)),
+        ("home", found.home),
+        ("broker", broker_words(found)),
+        ("hosts", f"{len(found.fleet.hosts)}, agents {len(found.fleet.agents)}"),
+        ("refused", refused or "none"),
+    ]
+    for name, value in facts:
+        say(f"  {name:<8} {value}", indent=" " * 11)
+    print_problems(found)
+
+
+@click.command(epilog="\b\nExamples:\n  fleettrio doctor\n  fleettrio doctor --json")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+def doctor(as_json: bool) -> int:
+    """Look for what is wrong. Each line is `ok`, or a problem and what mends it.
+
+    Works without a daemon too, and then sees less. Exit code 3 when there is a problem.
+    """
+    checks = offline_checks(os.environ) + _daemon_checks()
+    if as_json:
+        print_json(DoctorReport(checks))
+    else:
+        _print_checks(checks)
+    return 0 if all(check.ok for check in checks) else _FAILED
+
+
+def _daemon_checks() -> list[Check]:
+    """What the running daemon knows of itself."""
+    try:
+        client = try_connect()
+        if client is None:
+            return [Check("daemon", ok=False, detail="not running", fix="fleettrio up")]
+        with client:
+            report: DoctorReport = client.call("doctor", Empty())
+            detail = f"running, process {client.welcome.pid}"
+    except (CallFailed, ConnectionLost) as problem:
+        return [Check("daemon", ok=False, detail=str(problem), fix=problem.hint)]
+    return [Check("daemon", ok=True, detail=detail), *report.checks]
+
+
+def _print_checks(checks: list[Check]) -> None:
+    wide = max(len(check.name) for check in checks)
+    for check in checks:
+        mark = "ok" if check.ok else "problem"
+        say(f"{check.name:<{wide}}  {mark:<7}  {one_line(check.detail, 400)}", indent=" " * (wide + 11))
+        if not check.ok and check.fix:
+            say(f"{'':<{wide}}  → {one_line(check.fix, 400)}", indent=" " * (wide + 4))
+    bad = sum(not check.ok for check in checks)
+    print("all is well" if not bad else f"{bad} of {len(checks)} checks found a problem")

@@ -1,0 +1,193 @@
+"""The link to the broker, and every publish that has no verdict yet.
+
+Rules:
+1. Each publish gets exactly one verdict; a late one may follow `outcome-unknown` and still counts.
+2. A publish unconfirmed after 4 s is `outcome-unknown` for its sender. If nothing at all was heard from the broker since
+   it was written, the link is *suspect*: remote sends fail at once until something is heard. Only the session's end
+   closes the link.
+3. Nothing is kept for a link that is down: what was not handed over never goes out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from fleettrio.core.actions import Publish, RecordKey
+from fleettrio.core.compose import exchange_for
+from fleettrio.core.rows import InboxRow, SentRow
+from fleettrio.core.timers import Timers
+from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds
+from fleettrio.wire.envelope import Envelope, Kind
+
+__all__ = ("CONFIRM_LIMIT_S", "ForBeat", "ForControl", "ForNotice", "ForSent", "Link", "LinkState", "Purpose")
+
+CONFIRM_LIMIT_S = 4.0
+_TRANSIENT = frozenset({Kind.PRESENCE, Kind.ASK, Kind.ANSWER})
+
+
+class LinkState(enum.StrEnum):
+    STANDALONE = "standalone"
+    DOWN = "down"
+    UP = "up"
+    SUSPECT = "suspect"
+    BLOCKED = "blocked"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForSent:
+    """The publish carries a message of an entity here."""
+
+    msg_id: MsgId
+    gid: Gid
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForNotice:
+    """The publish tells `host` about these rows."""
+
+    host: HostId
+    rows: tuple[InboxRow, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForControl:
+    """A question, an answer or a refusal: nobody waits for its verdict."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForBeat:
+    pass
+
+
+Purpose = ForSent | ForNotice | ForControl | ForBeat
+
+
+@dataclasses.dataclass(slots=True)
+class _Open:
+    purpose: Purpose
+    handed_at: Seconds | None = None
+
+
+class Link:
+    def __init__(self, timers: Timers, *, standalone: bool) -> None:
+        self.state = LinkState.STANDALONE if standalone else LinkState.DOWN
+        self.detail = ""
+        self.opened_at: Seconds | None = None
+        self._timers = timers
+        self._open: dict[int, _Open] = {}
+        self._next_id = 1
+        self._heard_at = Seconds(float("-inf"))
+
+    @property
+    def is_open(self) -> bool:
+        """True while a session is there, whatever its mood: control and notices go out."""
+        return self.state in (LinkState.UP, LinkState.SUSPECT, LinkState.BLOCKED)
+
+    @property
+    def open_count(self) -> int:
+        """Publishes without a verdict."""
+        return len(self._open)
+
+    def why_not(self) -> tuple[str, str] | None:
+        """Reason and sentence why a remote send fails at once; None when it may go out."""
+        match self.state:
+            case LinkState.UP:
+                return None
+            case LinkState.STANDALONE:
+                return "broker-unreachable", "this host is standalone: its configuration has no [broker]"
+            case LinkState.BLOCKED:
+                return "broker-blocked", f"the broker takes no messages now ({self.detail})"
+            case LinkState.SUSPECT:
+                return "broker-unreachable", "the broker is connected but has not answered for 4 s"
+            case _:
+                return "broker-unreachable", f"no connection to the broker ({self.detail or 'not yet connected'})"
+
+    def opened(self, now: Now) -> None:
+        self.state, self.detail, self.opened_at = LinkState.UP, "", now.mono
+        self._heard_at = now.mono
+
+    def closed(self, reason: str) -> None:
+        self.state, self.detail, self.opened_at = LinkState.DOWN, reason, None
+
+    def blocked(self, reason: str) -> None:
+        if self.is_open:
+            self.state, self.detail = LinkState.BLOCKED, reason
+
+    def unblocked(self) -> None:
+        if self.state is LinkState.BLOCKED:
+            self.state, self.detail = LinkState.UP, ""
+
+    def heard(self, at: Seconds) -> None:
+        self._heard_at = max(self._heard_at, at)
+        if self.state is LinkState.SUSPECT:
+            oldest = min((p.handed_at for p in self._open.values() if p.handed_at is not None), default=None)
+            if oldest is None or at > oldest:
+                self.state, self.detail = LinkState.UP, ""
+
+    def publish(
+        self,
+        purpose: Purpose,
+        envelope: Envelope,
+        body: bytes,
+        *,
+        sent: SentRow | None = None,
+        keyed: RecordKey | None = None,
+    ) -> Publish:
+        """The action that publishes `envelope`, registered for its verdict."""
+        publish_id = self._next_id
+        self._next_id += 1
+        self._open[publish_id] = _Open(purpose)
+        kind = envelope.kind
+        return Publish(
+            id=publish_id,
+            exchange=exchange_for(kind),
+            mandatory=kind not in (Kind.PRESENCE, Kind.BROADCAST),
+            persistent=kind not in _TRANSIENT,
+            envelope=envelope,
+            body=body,
+            sent=sent,
+            keyed=keyed,
+        )
+
+    def handed(self, ids: tuple[int, ...], now: Now) -> list[Purpose]:
+        """These were written; returns their purposes."""
+        purposes = []
+        for publish_id in ids:
+            if entry := self._open.get(publish_id):
+                entry.handed_at = now.mono
+                purposes.append(entry.purpose)
+        self._timers.set_if_unset(("link",), Seconds(now.mono + CONFIRM_LIMIT_S))
+        return purposes
+
+    def purpose(self, publish_id: int) -> Purpose | None:
+        """What an open publish is for."""
+        entry = self._open.get(publish_id)
+        return entry.purpose if entry else None
+
+    def over(self, publish_id: int) -> Purpose | None:
+        """A verdict came, or it was not handed over: forget the publish and return what it was for."""
+        entry = self._open.pop(publish_id, None)
+        return entry.purpose if entry else None
+
+    def late(self, now: Now) -> list[Purpose]:
+        """Purposes of the publishes that are over the limit; re-arms its timer for those that are not yet.
+
+        They stay registered: a late verdict is still heard.
+        """
+        late, next_at = [], None
+        for entry in self._open.values():
+            if entry.handed_at is None:
+                continue
+            due = Seconds(entry.handed_at + CONFIRM_LIMIT_S)
+            if due > now.mono:
+                next_at = due if next_at is None else min(next_at, due)
+                continue
+            late.append(entry.purpose)
+            if self._heard_at <= entry.handed_at and self.state is LinkState.UP:
+                self.state = LinkState.SUSPECT
+        if next_at is not None:
+            self._timers.set(("link",), next_at)
+        return late
+
+

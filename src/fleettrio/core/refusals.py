@@ -1,0 +1,99 @@
+"""Refusals are told: whoever refuses a delivery says so to the host that signed it, and counts it.
+
+Rules:
+1. A good signature: FAILED(`refused: <reason> at <host>`) goes to the signing host. An unknown or untrusted key: it goes
+   to the claimed host too, at most one a second per host; that host believes it only for a message in its own outbox.
+2. Only what somebody waits for is told about: never a notice, a presence or an answer, or two hosts would refuse each
+   other's refusals for ever.
+3. Then the delivery is rejected to the dead letters. A refusal leaves no row: the same bytes go through once the trust
+   is mended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fleettrio.core.actions import Ack, Action, Note, RecordPeer, Reject
+from fleettrio.core.compose import Identity, control
+from fleettrio.core.link import ForControl, Link
+from fleettrio.core.roster import Roster
+from fleettrio.core.topology import InboxQueue, QueueOwner, RosterQueue
+from fleettrio.core.words import REFUSED, TRUST_REASONS
+from fleettrio.ids import Gid, HostId, Leaf, Now, Seconds, Tag, TraceId
+from fleettrio.wire.bodies import Failed
+from fleettrio.wire.envelope import MESSAGE_KINDS, Envelope, Kind
+from fleettrio.wire.gids import is_gid
+from fleettrio.wire.signing import Refusal
+
+__all__ = ("Refusals",)
+
+_TOLD_ABOUT = MESSAGE_KINDS | {Kind.SPAWN, Kind.STOP, Kind.PAUSE, Kind.PING, Kind.QUERY, Kind.RECALL, Kind.TRACE, Kind.RPC}
+UNTRUSTED_EVERY_S = 1.0
+
+
+class Refusals:
+    def __init__(self, me: Identity, link: Link, roster: Roster) -> None:
+        self._me = me
+        self._link = link
+        self._roster = roster
+        self._last_told: dict[str, Seconds] = {}
+        self.by_reason: Counter[str] = Counter()
+
+    def refuse(self, tag: Tag, owner: QueueOwner, refusal: Refusal, now: Now) -> list[Action]:
+        self.by_reason[refusal.reason] += 1
+        envelope = refusal.envelope
+        note = Note(
+            "refused",
+            envelope.msg_id if envelope else None,
+            owner.gid if isinstance(owner, InboxQueue) else None,
+            TraceId(refusal.trace_id) if refusal.trace_id else None,
+            refusal.host,
+            refusal.reason,
+            refusal.detail,
+            alarm=True,
+        )
+        actions: list[Action] = [note, *self._remember(refusal, now)]
+        if envelope is not None and refusal.leaf is not None and self._is_told(refusal, envelope, now):
+            actions.append(self._tell(envelope, refusal.leaf, refusal.reason, refusal.detail, now))
+        return [*actions, Ack(tag) if isinstance(owner, RosterQueue) else Reject(tag)]
+
+    def _remember(self, refusal: Refusal, now: Now) -> list[Action]:
+        """What it says about the peer itself: trust that is missing, a clock that is off."""
+        envelope = refusal.envelope
+        if envelope is None or envelope.host == self._me.host:
+            return []
+        if refusal.reason in TRUST_REASONS and refusal.reason != "not-authorised":
+            known = self._roster.peers.get(envelope.host)
+            if known and known.we_refuse == refusal.reason:
+                return []
+            return [RecordPeer(self._roster.note_refusal(envelope.host, by_us=refusal.reason))]
+        if refusal.signature_good and refusal.reason in ("expired", "future") and envelope.kind == Kind.PRESENCE:
+            return [RecordPeer(self._roster.note_offset(envelope.host, envelope.ts - now.wall))]
+        return []
+
+    def _is_told(self, refusal: Refusal, envelope: Envelope, now: Now) -> bool:
+        if envelope.kind not in _TOLD_ABOUT or envelope.host == self._me.host or not self._link.is_open:
+            return False
+        if refusal.signature_good:
+            return True
+        last = self._last_told.get(envelope.host)
+        if last is not None and now.mono - last < UNTRUSTED_EVERY_S:
+            return False
+        if len(self._last_told) > 1_000:
+            self._last_told.clear()
+        self._last_told[envelope.host] = now.mono
+        return True
+
+    def _tell(self, envelope: Envelope, leaf: Leaf, reason: str, detail: str, now: Now) -> Action:
+        gid = Gid(envelope.to) if is_gid(envelope.to) else self._me.gid
+        body = Failed(
+            gid=gid,
+            leaf=leaf,
+            reason=f"{REFUSED}{reason} at {self._me.host}"[:64],
+            detail=detail[:1024],
+            at=now.wall,
+        )
+        notice = control(
+            self._me, Kind.FAILED, HostId(envelope.host), trace_id=envelope.trace_id, now=now, re=envelope.msg_id
+        )
+        return self._link.publish(ForControl(), notice, body.to_bytes())

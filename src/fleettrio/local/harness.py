@@ -1,0 +1,194 @@
+"""What is known of a program that agents run in, read from `harness/<name>.toml`: transports are code, harnesses data.
+
+A reading of a screen follows one order: a dialog beats everything (Enter would answer it), then signs of work, then the
+composer. A screen without any of them is unknown, and nothing is typed into the unknown.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import re
+from importlib import resources
+from typing import Annotated
+
+import msgspec
+
+from fleettrio.errors import ConfigError
+from fleettrio.local.port import AgentState
+from fleettrio.panes.tmux import EnterForm, Screen
+
+__all__ = ("Harness", "Reading", "harness_names", "load_harness", "parse_harness", "read_screen")
+
+FALLBACK = "line"
+"""For programs nobody described: no bracketed paste, so they get one typed line, never a message."""
+
+_Seconds = Annotated[float, msgspec.Meta(gt=0, le=120)]
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A harness file as it is written."""
+
+    about: str
+    composer: str
+    bracketed_paste: bool = False
+    composer_at_cursor: bool = False
+    draft_ornament: str = ""
+    placeholder: list[str] = []
+    busy: list[str] = []
+    dialog: list[str] = []
+    busy_title: str = ""
+    dialog_title: str = ""
+    tail: Annotated[int, msgspec.Meta(ge=1, le=200)] = 24
+    enter: EnterForm = "Enter"
+    output_is_evidence: bool = False
+    shell_is_agent: bool = False
+    max_bytes: Annotated[int, msgspec.Meta(ge=256)] = 1_048_576
+    settle_s: _Seconds = 0.3
+    echo_s: _Seconds = 5.0
+    turn_s: _Seconds = 10.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Harness:
+    """One program, as far as a delivery needs to know it. All times are bounds or waits in seconds."""
+
+    name: str
+    about: str
+    bracketed_paste: bool
+    """False: it gets `Text.notice`, because a paste would arrive as loose lines."""
+    composer: re.Pattern[str]
+    """Matches the input line; the last match on the screen counts. Group `draft` is what is half typed in it."""
+    composer_at_cursor: bool
+    """The input line is the one with the cursor, nothing else."""
+    draft_ornament: str
+    """Characters of the composer's border that may stand in the group."""
+    placeholder: re.Pattern[str] | None
+    """Texts the program itself shows in an empty composer."""
+    busy: re.Pattern[str] | None
+    dialog: re.Pattern[str] | None
+    busy_title: re.Pattern[str] | None
+    dialog_title: re.Pattern[str] | None
+    tail: int
+    """How many lines at the end of the screen are read for `busy` and `dialog`."""
+    enter: EnterForm
+    """The form tried first; the other one is tried once."""
+    output_is_evidence: bool
+    """Any new line of text after Enter shows that a turn began (programs that do not say when they work)."""
+    shell_is_agent: bool
+    """False: an interactive shell in the pane means that the agent ended."""
+    max_bytes: int
+    """A longer text is announced by the notice instead."""
+    settle_s: float
+    """Wait between the echo of a paste and Enter: some programs take an Enter at once for part of the paste."""
+    echo_s: float
+    turn_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """What a screen says. `draft` is None when no composer is to be seen."""
+
+    state: AgentState
+    draft: str | None
+
+
+def harness_names() -> tuple[str, ...]:
+    """The harnesses that are shipped."""
+    folder = resources.files("fleettrio.local") / "harness"
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+@functools.cache
+def load_harness(name: str) -> Harness:
+    """The shipped harness `name`, for "" the one for unknown programs. Raises `ConfigError` for any other name."""
+    name = name or FALLBACK
+    if name not in harness_names():
+        raise ConfigError([f"no harness {name!r}"], hint=f"known ones: {', '.join(harness_names())}")
+    file = resources.files("fleettrio.local") / "harness" / f"{name}.toml"
+    return parse_harness(name, file.read_bytes())
+
+
+def parse_harness(name: str, data: bytes) -> Harness:
+    """A harness out of TOML. Raises `ConfigError` that names the file's key and what is wrong with it."""
+    try:
+        file = msgspec.toml.decode(data, type=_File)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError([f"harness {name}: {error}"]) from error
+    composer = _compile(name, "composer", [file.composer])
+    if composer is None or "draft" not in composer.groupindex:
+        raise ConfigError([f"harness {name}: composer has no group (?P<draft>…)"])
+    return Harness(
+        name=name,
+        about=file.about,
+        bracketed_paste=file.bracketed_paste,
+        composer=composer,
+        composer_at_cursor=file.composer_at_cursor,
+        draft_ornament=file.draft_ornament,
+        placeholder=_compile(name, "placeholder", file.placeholder),
+        busy=_compile(name, "busy", file.busy),
+        dialog=_compile(name, "dialog", file.dialog),
+        busy_title=_compile(name, "busy_title", [file.busy_title] if file.busy_title else []),
+        dialog_title=_compile(name, "dialog_title", [file.dialog_title] if file.dialog_title else []),
+        tail=file.tail,
+        enter=file.enter,
+        output_is_evidence=file.output_is_evidence,
+        shell_is_agent=file.shell_is_agent,
+        max_bytes=file.max_bytes,
+        settle_s=file.settle_s,
+        echo_s=file.echo_s,
+        turn_s=file.turn_s,
+    )
+
+
+def read_screen(harness: Harness, screen: Screen) -> Reading:
+    """What the agent is doing and what is half typed, as far as its screen and title tell."""
+    draft = _draft(harness, screen)
+    title = screen.facts.title
+    tail = "\n".join(_shown(screen.lines)[-harness.tail :])
+    if _found(harness.dialog_title, title) or _found(harness.dialog, tail):
+        return Reading(AgentState.BLOCKED, draft)
+    if _found(harness.busy_title, title) or _found(harness.busy, tail):
+        return Reading(AgentState.WORKING, draft)
+    return Reading(AgentState.UNKNOWN if draft is None else AgentState.IDLE, draft)
+
+
+def _draft(harness: Harness, screen: Screen) -> str | None:
+    if harness.composer_at_cursor:
+        at = screen.facts.cursor_y
+        text = screen.lines[at] if at < len(screen.lines) else ""
+    else:
+        text = "\n".join(_shown(screen.lines))
+    matches = collections.deque(harness.composer.finditer(text), maxlen=1)
+    if not matches:
+        return None
+    last = matches[0]
+    draft = (last["draft"] or "").strip(harness.draft_ornament + " \t\n\xa0")
+    if harness.placeholder is not None and harness.placeholder.fullmatch(draft):
+        return ""
+    return draft
+
+
+def _shown(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the empty lines at the end of the screen."""
+    end = len(lines)
+    while end and not lines[end - 1].strip():
+        end -= 1
+    return lines[:end]
+
+
+def _found(pattern: re.Pattern[str] | None, text: str) -> bool:
+    return pattern is not None and pattern.search(text) is not None
+
+
+def _compile(name: str, key: str, patterns: list[str]) -> re.Pattern[str] | None:
+    """One pattern out of alternatives; `^` and `$` are the ends of lines."""
+    if not patterns:
+        return None
+    try:
+        for pattern in patterns:
+            re.compile(pattern, re.MULTILINE)
+        return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.MULTILINE)
+    except re.error as error:
+        raise ConfigError([f"harness {name}: {key} is no regular expression: {error}"]) from error

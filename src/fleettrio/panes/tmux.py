@@ -1,0 +1,217 @@
+"""Driver of tmux: what is in a pane, and how bytes get into it. It decides nothing about messages.
+
+Rules, each one a way in which tmux loses or breaks something (seen with 3.3a):
+
+- A paste into a dead pane ends the tmux server and every pane on it; in copy mode it arrives without its frame, and
+  keys are swallowed with exit code 0. So paste and keys go through `if-shell -F`: the server itself looks, in the same
+  step, and says whether it did it.
+- `-p` without `-r` turns line feeds into Enter. `send-keys -l` eats a `;` at the end and refuses long text: text goes
+  by a buffer read from standard input.
+- A client in a locale that is not UTF-8 prints `_` for everything else: hence `-u`.
+- `$TMUX` would make a bare `%3` mean the server that happens to be around the daemon: it is taken away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import secrets
+import subprocess
+from collections.abc import Mapping
+from typing import Literal
+
+import trio
+
+from fleettrio.errors import ConfigError, FleetTrioError
+
+__all__ = ("EnterForm", "PaneFacts", "Screen", "Tmux", "TmuxError", "parse_target")
+
+EnterForm = Literal["Enter", "C-m"]
+
+COMMAND_LIMIT_S = 10.0
+"""Bound of one tmux call. A server that is slower is not one to type into."""
+
+_TARGET = re.compile(r"(?:(?P<socket>[^:\s]+):)?(?P<pane>%\d{1,9})")
+_FIELDS = (
+    "pane_id",
+    "pane_dead",
+    "pane_in_mode",
+    "pane_pid",
+    "pane_width",
+    "pane_height",
+    "cursor_x",
+    "cursor_y",
+    "alternate_on",
+    "pane_tty",
+)
+_FORMAT = "|".join([*(f"#{{{field}}}" for field in _FIELDS), "#{s/[|]/_/:pane_current_command}", "#{pane_title}"])
+_NOBODY_THERE = ("can't find pane", "no server running", "error connecting to")
+_WRITABLE = "#{?pane_dead,0,#{?pane_in_mode,0,1}}"
+
+
+class TmuxError(FleetTrioError):
+    """tmux could not be asked. `may_have_run` is False when it is certain that the command did nothing."""
+
+    def __init__(self, message: str, *, may_have_run: bool = False, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.may_have_run = may_have_run
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PaneFacts:
+    """What tmux says of one pane."""
+
+    pane: str
+    dead: bool
+    in_mode: bool
+    """Copy mode or another one in which keys go to tmux."""
+    pid: int
+    """The process tmux started in the pane."""
+    width: int
+    height: int
+    cursor_x: int
+    cursor_y: int
+    alternate: bool
+    tty: str
+    command: str
+    title: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Screen:
+    """A pane and its visible lines at one moment. Wrapped lines are joined; blanks at the ends of lines are off."""
+
+    facts: PaneFacts
+    lines: tuple[str, ...]
+
+
+def parse_target(target: str) -> tuple[str | None, str]:
+    """`%3` or `socket:%3` as (socket or None, pane id). Raises `ConfigError` for anything else."""
+    if match := _TARGET.fullmatch(target):
+        return match["socket"], match["pane"]
+    raise ConfigError(
+        [f"{target!r} is no tmux pane"],
+        hint="give a pane id such as %3, or socket:%3 for another server; `tmux display -p '#{pane_id}'` prints it",
+    )
+
+
+class Tmux:
+    """One tmux server, reached by its command line. Calls are independent: nothing is kept between them.
+
+    `socket` is a name (`tmux -L`) or a path (`-S`), None for the user's usual server; `env` is added to our own.
+    """
+
+    def __init__(self, socket: str | None = None, env: Mapping[str, str] | None = None) -> None:
+        self.socket = socket
+        own = {**os.environ, **(env or {})}
+        self._env = {key: value for key, value in own.items() if key not in ("TMUX", "TMUX_PANE")}
+        server = [] if socket is None else ["-S" if "/" in socket else "-L", socket]
+        self._argv = ["tmux", "-u", *server]
+
+    async def resolve(self, target: str) -> str | None:
+        """The id of the pane that any tmux target (`work:0.1`) names now; None when there is none."""
+        done = await self._run("display-message", "-p", "-t", target, "#{pane_id}")
+        return done.stdout.decode().strip() or None
+
+    async def exists(self, pane: str) -> bool:
+        return await self.facts(pane) is not None
+
+    async def facts(self, pane: str) -> PaneFacts | None:
+        """What tmux knows of `pane`; None when there is no such pane or no server."""
+        done = await self._run("display-message", "-p", "-t", pane, _FORMAT)
+        return _read_facts(done.stdout.decode("utf-8", "replace").rstrip("\n"))
+
+    async def capture(self, pane: str) -> tuple[str, ...] | None:
+        """The visible lines, None when there is no such pane."""
+        screen = await self.look(pane)
+        return screen.lines if screen else None
+
+    async def look(self, pane: str) -> Screen | None:
+        """Facts and lines of one moment; None when there is no such pane."""
+        show = ("display-message", "-p", "-t", pane, _FORMAT, ";", "capture-pane", "-p", "-J", "-t", pane)
+        done = await self._run(*show)
+        first, _, rest = done.stdout.decode("utf-8", "replace").partition("\n")
+        facts = _read_facts(first)
+        if facts is None:
+            return None
+        # Only blanks: a no-break space is part of some prompts.
+        return Screen(facts, tuple(line.rstrip(" ") for line in rest.split("\n")[: facts.height]))
+
+    async def paste(self, pane: str, data: bytes) -> bool:
+        """Put `data` in as one paste (in a paste frame, if the program asked for one). False: not a byte went in.
+
+        Raises `TmuxError`; its `may_have_run` says whether bytes may have gone in. After cancellation they may have.
+        """
+        name = f"fleettrio-{secrets.token_hex(8)}"
+        load = ("load-buffer", "-b", name, "-")
+        done = False
+        try:
+            done = await self._guarded(pane, f"paste-buffer -p -r -d -b {name} -t {pane}", load, data)
+        finally:
+            if not done:
+                await self._forget(name)
+        return done
+
+    async def send_enter(self, pane: str, form: EnterForm) -> bool:
+        """Press Enter, by name or as the control key that is the same. False: it was not pressed. Raises as `paste`."""
+        return await self._guarded(pane, f"send-keys -t {pane} {form}")
+
+    async def _guarded(self, pane: str, command: str, first: tuple[str, ...] = (), data: bytes = b"") -> bool:
+        """Run `command` only if the pane can take it, judged by the server in the same step."""
+        lead = (*first, ";") if first else ()
+        then = f"{command} ; display-message -p done"
+        done = await self._run(
+            *lead, "if-shell", "-F", "-t", pane, _WRITABLE, then, "display-message -p refused", data=data
+        )
+        said = done.stdout.decode("utf-8", "replace").split()
+        if said == ["done"]:
+            return True
+        complaint = done.stderr.decode("utf-8", "replace").strip()
+        if said == ["refused"] or any(word in complaint for word in _NOBODY_THERE):
+            return False
+        raise TmuxError(f"tmux did not say whether it ran: {complaint or 'no answer'}", may_have_run=True)
+
+    async def _forget(self, name: str) -> None:
+        """Take a buffer that was not pasted out of the server: it holds a message."""
+        with trio.move_on_after(2, shield=True), contextlib.suppress(TmuxError):
+            await self._run("delete-buffer", "-b", name)
+
+    async def _run(self, *command: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """One tmux client, bounded. Its exit code is left to the caller: 3.3 is not steady about it."""
+        try:
+            with trio.fail_after(COMMAND_LIMIT_S):
+                return await trio.run_process(
+                    [*self._argv, *command],
+                    stdin=data,
+                    capture_stdout=True,
+                    capture_stderr=True,
+                    check=False,
+                    env=self._env,
+                )
+        except trio.TooSlowError as error:
+            raise TmuxError(f"tmux did not answer within {COMMAND_LIMIT_S:.0f} s", may_have_run=True) from error
+        except OSError as error:
+            raise TmuxError(f"tmux cannot be started: {error.strerror}", hint="install the package tmux") from error
+
+
+def _read_facts(line: str) -> PaneFacts | None:
+    parts = line.split("|", len(_FIELDS) + 1)
+    if len(parts) != len(_FIELDS) + 2 or not parts[0].startswith("%"):
+        return None
+    pane, dead, mode, pid, width, height, cursor_x, cursor_y, alternate, tty, command, title = parts
+    return PaneFacts(
+        pane=pane,
+        dead=dead == "1",
+        in_mode=mode not in ("", "0"),
+        pid=int(pid or 0),
+        width=int(width or 0),
+        height=int(height or 0),
+        cursor_x=int(cursor_x or 0),
+        cursor_y=int(cursor_y or 0),
+        alternate=alternate == "1",
+        tty=tty,
+        command=command,
+        title=title,
+    )

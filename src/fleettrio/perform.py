@@ -1,0 +1,240 @@
+"""The one interpreter of actions: takes a list, calls the ports in order, reports failures as events.
+
+Rules:
+1. Store actions of a list are submitted at once, synchronously: the order of lists is the order on disk.
+2. Hand-overs come after the commit, never block, and never raise for a link that is gone.
+3. A list that began runs to its end, whoever is cancelled meanwhile: the wait for the disk is shielded and bounded.
+4. What the store cannot record goes back to the core as `StoreFailed`, and nothing after it is done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+
+import trio
+
+from fleettrio.broker.port import BrokerSession
+from fleettrio.clock import Clock
+from fleettrio.core import actions as do
+from fleettrio.core.events import (
+    Event,
+    PublishNotHanded,
+    StoreFailed,
+)
+from fleettrio.core.gateway import Gateway
+from fleettrio.core.rows import InboxState
+from fleettrio.errors import FleetTrioError, StoreError
+from fleettrio.ids import Gid, Now, Seconds, WallMs
+from fleettrio.observe import COUNTERS, failpoint, get_logger
+from fleettrio.store.store import Store
+
+__all__ = ("CallFailed", "Calls", "Performer", "SessionPorts")
+
+COMMIT_LIMIT_S = 30.0
+
+log = get_logger("perform")
+
+InboxRequest = do.OpenInbox | do.PauseInbox | do.CloseInbox
+StoreRequest = do.Load | do.ProbeStore
+
+
+class CallFailed(FleetTrioError):
+    """A local call ended with an error; `exit_code` and `reason` are for its client."""
+
+    def __init__(self, fail: do.Fail) -> None:
+        super().__init__(fail.message, hint=fail.hint)
+        self.exit_code = fail.code
+        self.reason = fail.reason
+
+
+class Calls:
+    """The local calls that wait for the core: numbered, resolved once."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, tuple[trio.Event, list[object]]] = {}
+
+    def new(self) -> int:
+        number = next(self._numbers)
+        self._waiting[number] = (trio.Event(), [])
+        return number
+
+    def resolve(self, number: int, result: object) -> None:
+        if entry := self._waiting.get(number):
+            entry[1].append(result)
+            entry[0].set()
+
+    async def result(self, number: int) -> object:
+        """The call's result; raises `CallFailed`. Cancelled, the call is forgotten: a later result is dropped."""
+        event, results = self._waiting[number]
+        try:
+            await event.wait()
+        finally:
+            del self._waiting[number]
+        if isinstance(results[0], do.Fail):
+            raise CallFailed(results[0])
+        return results[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SessionPorts:
+    """What the current broker session takes from the performer."""
+
+    broker: BrokerSession
+    publishes: trio.MemorySendChannel[do.Publish]
+    inboxes: trio.MemorySendChannel[InboxRequest]
+    end: Callable[[str], None]
+
+
+class Performer:
+    """Feeds the gateway and performs what it decides. One for the life of the daemon."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        store: Store,
+        clock: Clock,
+        watches: trio.MemorySendChannel[do.WatchEntity],
+        reads: trio.MemorySendChannel[StoreRequest],
+    ) -> None:
+        self.gateway = gateway
+        self.store = store
+        self.clock = clock
+        self.calls = Calls()
+        self.session: SessionPorts | None = None
+        self.link_changed_at = WallMs(0)
+        """When the link to the broker last changed its state, for showing."""
+        self.lanes: dict[Gid, trio.MemorySendChannel[do.Reserve | do.Inject]] = {}
+        """Where each agent's delivery task takes its work; a task registers itself."""
+        self._watches = watches
+        self._reads = reads
+        self._deadline_changed = trio.Event()
+        self.sleeping_until: Seconds | None = None
+
+    async def start(self) -> None:
+        """Settle what the last process left behind."""
+        now = self.clock.now()
+        await self._perform(self.gateway.start(now), now)
+
+    async def handle(self, *events: Event) -> None:
+        """Decide about `events` in order and perform what was decided, as one list.
+
+        Cancelled, the list is performed all the same; only the caller does not see its end.
+        """
+        now = self.clock.now()
+        listed: list[do.Action] = []
+        before = self.gateway.link.state
+        for event in events:
+            listed += self.gateway.handle(event, now)
+        if self.gateway.link.state is not before:
+            self.link_changed_at = now.wall
+        await self._perform(listed, now)
+
+    async def expire(self) -> None:
+        now = self.clock.now()
+        await self._perform(self.gateway.expire(now), now)
+
+    async def confirms_settled(self) -> None:
+        """Return when no publish waits for its verdict. Cancellation changes nothing."""
+        while self.gateway.link.open_count:
+            await trio.sleep(0.02)
+
+    async def deadline_changed(self) -> None:
+        """Return when something earlier than `sleeping_until` is waited for. Cancellation changes nothing."""
+        await self._deadline_changed.wait()
+
+    async def _perform(self, listed: Sequence[do.Action], now: Now) -> None:
+        records = [action for action in listed if isinstance(action, _RECORDED)]
+        self._wake_sweeper()
+        if records:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + COMMIT_LIMIT_S):
+                try:
+                    await self.store.submit(records, now.wall).done()
+                except StoreError as error:
+                    await self._not_recorded(listed, error)
+                    return
+            _failpoints(records)
+        follow_ups: list[Event] = []
+        for action in listed:
+            if not isinstance(action, _RECORDED) and (event := self._hand_over(action)):
+                follow_ups.append(event)
+        if follow_ups:
+            await self.handle(*follow_ups)
+
+    async def _not_recorded(self, listed: Sequence[do.Action], error: StoreError) -> None:
+        log.error("not recorded", reason=str(error), actions=len(listed))
+        COUNTERS.count("store-failed")
+        undo = tuple(
+            (action.row, action.before if isinstance(action, do.Record) else None)
+            for action in listed
+            if isinstance(action, do.Commit | do.Record)
+        )
+        calls = tuple(action.call for action in listed if isinstance(action, do.Resolve | do.Fail))
+        lost: list[Event] = [
+            PublishNotHanded(action.id, "store", str(error)) for action in listed if isinstance(action, do.Publish)
+        ]
+        await self.handle(StoreFailed(tuple(reversed(undo)), calls, str(error)), *lost)
+
+    def _hand_over(self, action: do.Action) -> Event | None:
+        """Do it without blocking; returns the event that says it could not be done, if there is one."""
+        session = self.session
+        match action:
+            case do.Ack(tag):
+                if session:
+                    session.broker.ack(tag)
+                    failpoint("R3-acked")
+            case do.Reject(tag):
+                if session:
+                    session.broker.reject(tag)
+            case do.Publish():
+                return self._publish(action)
+            case do.Reserve(row) | do.Inject(row):
+                if lane := self.lanes.get(row.gid):
+                    lane.send_nowait(action)
+            case do.Resolve(call, result):
+                self.calls.resolve(call, result)
+            case do.Fail():
+                self.calls.resolve(action.call, action)
+            case do.WatchEntity():
+                self._watches.send_nowait(action)
+            case do.OpenInbox() | do.PauseInbox() | do.CloseInbox():
+                if session:
+                    session.inboxes.send_nowait(action)
+            case do.Load() | do.ProbeStore():
+                self._reads.send_nowait(action)
+            case do.EndSession(reason):
+                if session:
+                    session.end(reason)
+        return None
+
+    def _publish(self, action: do.Publish) -> Event | None:
+        if self.session is None:
+            return PublishNotHanded(action.id, "broker-unreachable", "the session ended")
+        try:
+            self.session.publishes.send_nowait(action)
+        except trio.WouldBlock:
+            return PublishNotHanded(action.id, "busy", "too many messages wait for the broker")
+        except trio.BrokenResourceError:
+            return PublishNotHanded(action.id, "broker-unreachable", "the session ended")
+        return None
+
+    def _wake_sweeper(self) -> None:
+        deadline = self.gateway.next_deadline()
+        if deadline is not None and (self.sleeping_until is None or deadline < self.sleeping_until):
+            self._deadline_changed.set()
+            self._deadline_changed = trio.Event()
+            self.sleeping_until = deadline
+
+
+_RECORDED = tuple(do.StoreAction.__args__)
+
+
+def _failpoints(records: Sequence[do.Action]) -> None:
+    """The windows after a commit in which tests make the daemon die (`70-testing`, Crash table)."""
+    for action in records:
+        if isinstance(action, do.Commit):
+            failpoint("R2-committed")
+        elif isinstance(action, do.Record) and action.row.state is InboxState.INJECTED and not action.row.notified:
+            failpoint("R7-recorded")

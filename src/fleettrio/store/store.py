@@ -1,0 +1,219 @@
+"""The store of one host: bus, ledger, outbox, entities, peers, settings and journal in one SQLite file.
+
+Rules: `submit` hands over at once and in order, one transaction a call; its ticket is done when that is on the disk.
+Reads see every transaction whose ticket was done. One process has the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from fleettrio.clock import SystemClock
+from fleettrio.core.actions import StoreAction
+from fleettrio.core.rows import Entity, InboxRow, SentRow
+from fleettrio.errors import StoreError
+from fleettrio.ids import Gid, MsgId, TraceId, WallMs
+from fleettrio.private_files import make_private_folder
+from fleettrio.store import queries
+from fleettrio.store.faults import store_error
+from fleettrio.store.lock import hold_lock
+from fleettrio.store.pruning import Pruned, prune_batch
+from fleettrio.store.queries import PROBE, Key, StoreContents
+from fleettrio.store.reader import Reader
+from fleettrio.store.schema import MIGRATIONS, Migration, migrate
+from fleettrio.store.statements import statements
+from fleettrio.store.tables import JournalRow, StoredMessage
+from fleettrio.store.writer import Ticket, Writer
+
+__all__ = ("Store", "open_store")
+
+_WRITER_PRAGMAS = (
+    "PRAGMA busy_timeout = 2000",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA wal_autocheckpoint = 0",  # the writer chooses the moment: after its waiters are woken
+    "PRAGMA journal_size_limit = 16777216",
+    "PRAGMA cache_size = -16384",
+    "PRAGMA mmap_size = 0",
+    "PRAGMA trusted_schema = OFF",
+)
+_READER_PRAGMAS = ("PRAGMA busy_timeout = 2000", "PRAGMA query_only = ON", "PRAGMA mmap_size = 0")
+_PROBE_BYTES = 16_384
+
+
+class Store:
+    """An open store. Made by `open_store`.
+
+    Every coroutine raises `StoreError`. A cancelled write is carried out all the same.
+    """
+
+    def __init__(self, path: Path, writer: Writer, reader: Reader) -> None:
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def submit(self, actions: Sequence[StoreAction], at: WallMs) -> Ticket:
+        """Hand over one transaction. Never blocks; the order of calls is the order of commits.
+
+        `at` is the wall time now: the journal's for what has no time of its own, and a key's. Raises `StoreError`
+        (`closed`, `backlog`) when it was not taken.
+        """
+        return self._writer.submit(statements(actions, at))
+
+    async def probe(self) -> None:
+        """Write and remove a small row: returns when the store takes writes, raises `StoreError` when it does not."""
+        await self._writer.submit(_write_probe).done()
+        await self._writer.submit(_remove_probe).done()
+
+    async def prune(self, now: WallMs) -> Pruned:
+        """Forget what is old (`store.pruning` has the bounds). Small transactions, so deliveries pass in between."""
+        total = Pruned()
+        while True:
+            pruned = await self._writer.submit(partial(prune_batch, now=now)).done()
+            if not isinstance(pruned, Pruned) or pruned.is_empty:
+                return total
+            total += pruned
+
+    # --- reading --------------------------------------------------------------------------------
+
+    async def load(self, now: WallMs | None = None) -> StoreContents:
+        """What a gateway takes up at its start. `now`: judges what has expired; default: the clock."""
+        moment = SystemClock().wall() if now is None else now
+        return await self._reader.read(partial(queries.contents, now=moment))
+
+    async def known(self, keys: Sequence[Key]) -> list[InboxRow | None]:
+        """The recipient's rows, in the order of `keys`."""
+        return await self._reader.read(partial(queries.known, keys=keys))
+
+    async def sent_known(self, keys: Sequence[Key]) -> list[SentRow | None]:
+        """The sender's rows, in the order of `keys`."""
+        return await self._reader.read(partial(queries.sent, keys=keys))
+
+    async def sent(self, msg_id: MsgId, gid: Gid) -> SentRow | None:
+        return (await self.sent_known([(msg_id, gid)]))[0]
+
+    async def inbox_rows(self, gid: Gid | None, open_only: bool = False, limit: int = 50) -> list[InboxRow]:
+        """Of one entity, or of all (None): newest arrival first."""
+        return await self._reader.read(partial(queries.inbox_rows, gid=gid, open_only=open_only, limit=limit))
+
+    async def sent_rows(self, sender: Gid | None, limit: int = 50) -> list[SentRow]:
+        """Of one sender, or of all (None): newest first."""
+        return await self._reader.read(partial(queries.sent_rows, sender=sender, limit=limit))
+
+    async def find(self, ending: str) -> tuple[list[InboxRow], list[SentRow]]:
+        """Rows whose msgId ends so: a full id, or at least 4 characters (less finds nothing). At most 1 000 each."""
+        return await self._reader.read(partial(queries.find, ending=ending))
+
+    async def by_trace(self, ending: str) -> tuple[list[InboxRow], list[SentRow]]:
+        """Rows whose trace id ends so, in the order in which they were sent; as `find`."""
+        return await self._reader.read(partial(queries.by_trace, ending=ending))
+
+    async def message(self, msg_id: MsgId, gid: Gid) -> StoredMessage | None:
+        """The bytes of a message that came to an entity here; None when they were not kept or are pruned."""
+        return (await self.messages([(msg_id, gid)]))[0]
+
+    async def messages(self, keys: Sequence[Key]) -> list[StoredMessage | None]:
+        """The same for several, in the order of `keys`."""
+        return await self._reader.read(partial(queries.messages, keys=keys))
+
+    async def last_in(self, gid: Gid) -> InboxRow | None:
+        """The message put into this entity, or offered to it, most lately."""
+        return await self._reader.read(partial(queries.last_in, gid=gid))
+
+    async def last_sent(self, sender: Gid) -> SentRow | None:
+        return await self._reader.read(partial(queries.last_sent, sender=sender))
+
+    async def key(self, key: str, sender: Gid) -> tuple[MsgId, ...] | None:
+        """The messages that this sender's idempotency key stands for."""
+        return await self._reader.read(partial(queries.key, name=key, sender=sender))
+
+    async def entity_by_token(self, token_hash: bytes) -> Entity | None:
+        return await self._reader.read(partial(queries.entity_by_token, token_hash=token_hash))
+
+    async def journal(
+        self, msg_ids: Sequence[MsgId] = (), trace_id: TraceId | None = None, limit: int = 1000
+    ) -> list[JournalRow]:
+        """What happened to these messages and in this trace (full ids), or to all when neither is given.
+
+        The newest `limit` rows, oldest first.
+        """
+        return await self._reader.read(partial(queries.journal, msg_ids=msg_ids, trace_id=trace_id, limit=limit))
+
+    # --- gauges ---------------------------------------------------------------------------------
+
+    def size_bytes(self) -> int:
+        """Bytes on the disk, the WAL included."""
+        return os.stat(self.path).st_size + self._writer.wal_bytes()
+
+    def wal_bytes(self) -> int:
+        """Bytes of the WAL alone: it grows when checkpoints cannot finish."""
+        return self._writer.wal_bytes()
+
+    @property
+    def commits(self) -> int:
+        """Commits (fsyncs) since the start; fewer than the transactions submitted, under load."""
+        return self._writer.commits
+
+
+@contextlib.asynccontextmanager
+async def open_store(
+    path: Path, *, at: WallMs | None = None, migrations: Sequence[Migration] = MIGRATIONS
+) -> AsyncIterator[Store]:
+    """Open the store at `path`; file (0600) and folder are made when missing. `at`: birth time of a new one.
+
+    Raises `StoreError`: another daemon has it, a newer schema, a damaged file, no room. It rebuilds none.
+    Leaving writes what was submitted and closes the file, though cancelled (at most 30 s).
+    """
+    make_private_folder(path.parent)
+    with hold_lock(path):
+        born = SystemClock().wall() if at is None else at
+        writing, reading = await trio.to_thread.run_sync(_connect, path, migrations, born)
+        writer = Writer(writing, path, trio.lowlevel.current_trio_token())
+        reader = Reader(reading)
+        writer.start()
+        try:
+            yield Store(path, writer, reader)
+        finally:
+            await reader.close()
+            await writer.close()
+
+
+def _connect(
+    path: Path, migrations: Sequence[Migration], born: WallMs
+) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    opened: list[sqlite3.Connection] = []
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        for pragmas, mode in ((_WRITER_PRAGMAS, "rw"), (_READER_PRAGMAS, "ro")):
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+            )
+            opened.append(connection)
+            for pragma in pragmas:
+                connection.execute(pragma).fetchall()
+            if connection is opened[0]:
+                migrate(connection, path, migrations, born)
+        return opened[0], opened[1]
+    except (sqlite3.Error, OSError, StoreError) as error:
+        for connection in opened:
+            connection.close()
+        if isinstance(error, StoreError):
+            raise
+        raise store_error(error, f"opening {path}") from error
+
+
+def _write_probe(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT OR REPLACE INTO setting(key, value) VALUES (?, zeroblob(?))", (PROBE, _PROBE_BYTES))
+
+
+def _remove_probe(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM setting WHERE key = ?", (PROBE,))

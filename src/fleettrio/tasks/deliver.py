@@ -1,0 +1,122 @@
+"""The delivery task of one agent: looks, writes, reports. What may be written and when is decided by the core.
+
+From `Inject` on it runs to its end under a bounded shield: the row says `injecting`, and only this task can say what
+came of it. If it breaks all the same, the row is closed as `unconfirmed`.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import trio
+
+from fleettrio.core.actions import Inject, Reserve
+from fleettrio.core.events import AgentNotReady, AgentReserved, AgentSeen, Injected
+from fleettrio.core.compose import human_of
+from fleettrio.core.rows import Entity, InboxRow
+from fleettrio.errors import StoreError
+from fleettrio.ids import Now, short_id
+from fleettrio.local.frame import FrameFacts, frame
+from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, NotReady, Reserved, Text, Transport
+from fleettrio.observe import failpoint, get_logger
+from fleettrio.perform import Performer
+
+__all__ = ("frame_facts", "run_deliver")
+
+WRITE_LIMIT_S = 60.0
+LOOK_AGAIN_S = 0.5
+
+log = get_logger("deliver")
+
+
+async def run_deliver(
+    entity: Entity,
+    transport: Transport,
+    performer: Performer,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Deliver to `entity` until cancelled. A write that began is finished and reported first."""
+    work_send, work_recv = trio.open_memory_channel[Reserve | Inject](4)
+    performer.lanes[entity.gid] = work_send
+    task_status.started()
+    reserved: Reserved | None = None
+    try:
+        await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
+        while True:
+            is_busy = performer.gateway.roster.entities.get(entity.gid, entity).status in ("working", "blocked")
+            request: Reserve | Inject | None = None
+            with trio.move_on_after(LOOK_AGAIN_S) if is_busy else trio.CancelScope():
+                request = await work_recv.receive()
+            if request is None:
+                await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
+            elif isinstance(request, Reserve):
+                reserved = await _reserve(request.row, transport, performer)
+            elif reserved is not None:
+                await _write(request.row, reserved, transport, performer)
+    finally:
+        if performer.lanes.get(entity.gid) is work_send:
+            del performer.lanes[entity.gid]
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 2):
+            await transport.close()
+
+
+async def _reserve(row: InboxRow, transport: Transport, performer: Performer) -> Reserved | None:
+    found = await transport.reserve(row.when)
+    if isinstance(found, NotReady):
+        await performer.handle(AgentNotReady(row.gid, row.msg_id, found.why, _status(found.state), gone=found.gone))
+        return None
+    failpoint("R3-before-injecting")
+    await performer.handle(AgentReserved(row.gid, row.msg_id))
+    return found
+
+
+async def _write(row: InboxRow, reserved: Reserved, transport: Transport, performer: Performer) -> None:
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_LIMIT_S):
+        delivery = Delivery(DeliveryOutcome.UNCONFIRMED, f"not finished within {WRITE_LIMIT_S:.0f} s")
+        try:
+            text = await _text(row, performer)
+        except StoreError as error:
+            delivery = Delivery(DeliveryOutcome.NOTHING_WRITTEN, f"the body cannot be read: {error}")
+        else:
+            failpoint("R4-injecting")
+            delivery = await transport.deliver(reserved, text)
+            failpoint("R6-written")
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_LIMIT_S):
+        if delivery.outcome is DeliveryOutcome.SUBMITTED:
+            await performer.handle(AgentSeen(row.gid, "working"))
+        await performer.handle(
+            Injected(row.gid, row.msg_id, str(delivery.outcome), transport.name, delivery.detail)
+        )
+
+
+async def _text(row: InboxRow, performer: Performer) -> Text:
+    stored = await performer.store.message(row.msg_id, row.gid)
+    body = stored.body if stored else b""
+    return frame(frame_facts(row, performer, performer.clock.now()), body)
+
+
+def frame_facts(row: InboxRow, performer: Performer, now: Now) -> FrameFacts:
+    """What the daemon knows of a message at the moment it lands."""
+    gateway = performer.gateway
+    address = gateway.roster.address(row.sender, row.from_host)
+    return FrameFacts(
+        sender=address,
+        is_person=row.sender == human_of(gateway.settings.me.fleet_id, row.from_host),
+        verified=row.from_host != gateway.settings.me.host,
+        kind=row.kind,
+        intent=row.intent,
+        age_ms=max(0, now.wall - row.ts),
+        short_id=short_id(row.msg_id),
+        nonce=secrets.token_hex(4),
+        wants_reply=row.wants_reply,
+        auto=row.auto,
+        repeat=row.repeat,
+        when=row.when,
+    )
+
+
+def _status(state: AgentState) -> str:
+    return {AgentState.GONE: "away", AgentState.UNKNOWN: "idle"}.get(state, str(state))
+
+

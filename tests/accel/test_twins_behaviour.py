@@ -1,0 +1,139 @@
+"""What both implementations do beside the vectors: limits, errors and their texts, the seen-set."""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict, deque
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import nacl.signing
+import pytest
+from tests.accel.twins import TWINS
+
+from fleettrio.errors import MalformedEnvelope
+
+each_twin = pytest.mark.parametrize("twin", TWINS, ids=lambda module: module.__name__.rpartition("_")[2])
+
+
+class Word(enum.StrEnum):
+    SEND = "SEND"
+
+
+@each_twin
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({1: 1}, "header: a field name is not text"),
+        ({"k" * 24: 1}, "header: field 'kkkkkkkkkkkkkkkkkkkkkkkk' has a name over 23 bytes"),
+        ({"a": 1.0}, "header: field 'a' is not int, text, bytes or bool"),
+        ({"a": None}, "header: field 'a' is not int, text, bytes or bool"),
+        ({"é": [1]}, "header: field '\\xe9' is not int, text, bytes or bool"),
+        ({"a": bytearray(1)}, "header: field 'a' is not int, text, bytes or bool"),
+        ({"a": 2**64}, "header: field 'a' is a number over 64 bits"),
+        ({"a": -(2**64) - 1}, "header: field 'a' is a number over 64 bits"),
+        ({"a": "\ud800"}, "header: field 'a' is not valid text"),
+        ({"\ud800": 1}, "header: field '\\ud800' is not valid text"),
+        ({"a": bytes(4090)}, "header: 4096 bytes, the most is 4096"),
+        ({"a": bytes(4092)}, "header: 4098 bytes, the most is 4096"),
+        ({f"{n:04}": 1 for n in range(1000)}, "header: 6003 bytes, the most is 4096"),
+    ],
+)
+def test_encode_refuses(twin: ModuleType, fields: Any, text: str) -> None:
+    if text.startswith("header: 4096 "):
+        assert len(twin.encode_header(fields)) == 4096
+        return
+    with pytest.raises(MalformedEnvelope) as caught:
+        twin.encode_header(fields)
+    assert str(caught.value) == text
+
+
+@each_twin
+def test_encode_takes_any_mapping_and_subclasses_of_plain_types(twin: ModuleType) -> None:
+    plain = twin.encode_header({"kind": "SEND", "n": 2})
+    assert twin.encode_header(MappingProxyType({"n": 2, "kind": Word.SEND})) == plain
+    assert twin.encode_header(OrderedDict(n=enum.IntEnum("Number", {"TWO": 2})["TWO"], kind="SEND")) == plain
+
+
+@each_twin
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "header: not a map at byte 0"),
+        (bytes(4097), "header: 4097 bytes, the most is 4096"),
+        (bytes.fromhex("a16161f6"), "header: a value is not int, text, bytes or bool at byte 3"),
+        (bytes.fromhex("a2616201616101"), "header: fields are not in order at byte 4"),
+        (bytes.fromhex("a2616101616101"), "header: a field appears twice at byte 4"),
+        (bytes.fromhex("a161611801"), "header: not the shortest form at byte 3"),
+        (bytes.fromhex("a1616161ff"), "header: text is not UTF-8 at byte 3"),
+        (bytes.fromhex("a16161"), "header: ends early at byte 3"),
+        (bytes.fromhex("a161615f4161ff"), "header: an indefinite or reserved length at byte 3"),
+        (bytes.fromhex("a000"), "header: bytes are left over at byte 1"),
+    ],
+)
+def test_decode_names_the_byte(twin: ModuleType, data: bytes, text: str) -> None:
+    with pytest.raises(MalformedEnvelope) as caught:
+        twin.decode_header(data)
+    assert str(caught.value) == text
+
+
+@each_twin
+def test_a_batch_has_1_to_256_leaves(twin: ModuleType) -> None:
+    for leaves in ([], [bytes(32)] * 257, [bytes(31)], [bytes(32), bytes(33)]):
+        with pytest.raises(ValueError, match="leaves|32 bytes"):
+            twin.merkle(leaves)
+    with pytest.raises(ValueError, match="32 bytes"):
+        twin.root_of(bytes(31), b"")
+
+
+@each_twin
+def test_every_proof_leads_to_the_root_and_no_other_place(twin: ModuleType) -> None:
+    for count in range(2, 40):
+        leaves = [twin.leaf_of(b"", bytes([number])) for number in range(count)]
+        root, proofs = twin.merkle(leaves)
+        for number, (leaf, proof) in enumerate(zip(leaves, proofs, strict=True)):
+            assert twin.root_of(leaf, proof) == (root, count)
+            assert twin.root_of(leaves[number - 1], proof) != (root, count)
+
+
+@each_twin
+def test_verify_never_raises_for_what_a_peer_sends(twin: ModuleType) -> None:
+    key = nacl.signing.SigningKey(bytes(32))
+    public, message = bytes(key.verify_key), b"message"
+    good = key.sign(message).signature
+    order = 2**252 + 27742317777372353535851937790883648493
+    malleable = good[:32] + (int.from_bytes(good[32:], "little") + order).to_bytes(32, "little")
+    assert twin.verify_many([]) == []
+    assert twin.verify_many(
+        deque(
+            [
+                (public, good, message),
+                (public, good, b""),
+                (public, good[:63], message),
+                (public, good + b"\0", message),
+                (public, b"", message),
+                (public[:31], good, message),
+                (b"", good, message),
+                (bytes(32), good, message),
+                (b"\1" + bytes(31), bytes(64), message),
+                (public, malleable, message),
+                (public, good, message),
+            ]
+        )
+    ) == [True, *[False] * 9, True]
+
+
+@each_twin
+def test_seen_set_forgets_the_oldest(twin: ModuleType) -> None:
+    seen = twin.SeenSet(3)
+    assert [seen.add(key) for key in (b"a", b"b", b"a", b"c")] == [True, True, False, True]
+    assert (len(seen), seen.capacity, b"a" in seen, b"d" in seen) == (3, 3, True, False)
+    assert seen.add(b"d")
+    assert (len(seen), b"a" in seen, b"b" in seen, b"d" in seen) == (3, False, True, True)
+    for number in range(1000):
+        assert seen.add(number.to_bytes(2, "big"))
+        assert len(seen) == 3
+    assert (998).to_bytes(2, "big") in seen
+    assert (996).to_bytes(2, "big") not in seen
+    with pytest.raises(ValueError, match="at least one id"):
+        twin.SeenSet(0)

@@ -1,0 +1,165 @@
+"""`attach`, `detach`, `token`, and what the commands have in common."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+
+import click
+import pytest
+
+from fleettrio.api import schema
+from fleettrio.clients.cli.connect import try_reload
+from fleettrio.clients.cli.main import COMMANDS
+from fleettrio.clients.cli.main import cli as root
+from fleettrio.errors import ConfigError
+from tests.cli.canned import sent
+from tests.cli.fake_daemon import Cli, FakeDaemon
+
+ATTACHED = schema.Attached("gid", "worker", "alpha", "tok'en", True)
+
+
+def test_attach_prints_a_line_for_the_shell(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["attach"] = ATTACHED
+    ran = cli("attach", "--name", "worker")
+    assert ran.code == 0
+    assert shlex.split(ran.text) == ["export", "FLEETTRIO_TOKEN=tok'en"]
+    assert "worker@alpha" in ran.err
+    assert cli("attach", "--json").decoded(schema.Attached) == ATTACHED
+
+
+def test_attach_passes_all_it_was_told(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["attach"] = ATTACHED
+    words = "--name w --role lead --takes push --pane mine:%3 --harness script --group a --group b --pid 77 --take"
+    assert cli("attach", *words.split()).code == 0
+    assert daemon.params_of("attach") == [
+        schema.Attach(
+            name="w",
+            role="lead",
+            takes="push",
+            pane="mine:%3",
+            harness="script",
+            groups=["a", "b"],
+            pid=77,
+            take=True,
+            cwd=os.getcwd(),
+        )
+    ]
+
+
+def test_a_command_is_split_like_a_shell_does(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["attach"] = ATTACHED
+    assert cli("attach", "--command", "./work.sh 'two words'").code == 0
+    assert daemon.params_of("attach")[0].command == ["./work.sh", "two words"]
+
+
+@pytest.mark.parametrize(
+    ("tmux", "pane"),
+    [("/tmp/tmux-0/default,12,0", "%5"), ("/tmp/tmux-0/my,odd,12,0", "my,odd:%5"), ("/t/side,1,0", "side:%5")],
+)
+def test_here_is_the_pane_of_this_terminal(
+    cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch, tmux: str, pane: str
+) -> None:
+    daemon.answers["attach"] = ATTACHED
+    monkeypatch.setenv("TMUX", tmux)
+    monkeypatch.setenv("TMUX_PANE", "%5")
+    ran = cli("attach", "--here")
+    if "," in pane:
+        assert ran.code == 2
+        assert "is no pane" in ran.err
+    else:
+        assert daemon.params_of("attach")[0].pane == pane
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--pane", "3"),
+        ("--pane", "%3; rm"),
+        ("--pane", "%3", "--command", "x"),
+        ("--command", "'open"),
+        ("--takes", "both"),
+    ],
+)
+def test_wrong_use_is_exit_2_and_reaches_no_daemon(cli: Cli, daemon: FakeDaemon, words: tuple[str, ...]) -> None:
+    assert cli("attach", *words).code == 2
+    assert not daemon.calls
+
+
+def test_here_outside_tmux_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMUX", raising=False)
+    ran = cli("attach", "--here")
+    assert ran.code == 2
+    assert "no tmux pane" in ran.err
+
+
+def test_detach_and_forget(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["detach"] = schema.Done("worker is away")
+    assert cli("detach", "worker").text == "worker is away\n"
+    assert cli("detach", "worker", "--forget").code == 0
+    assert daemon.params_of("detach") == [schema.Detach("worker", False), schema.Detach("worker", True)]
+
+
+def test_a_token_for_a_program(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["token"] = ATTACHED
+    assert cli("token", "create", "--name", "ci").text.startswith("export FLEETTRIO_TOKEN=")
+    assert daemon.params_of("token") == [schema.Token("ci")]
+
+
+def test_reload_tells_whether_a_daemon_took_it(
+    cli: Cli, daemon: FakeDaemon, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemon.answers["reload"] = [
+        schema.Reloaded("prod", 2, ["alpha"]),
+        ConfigError(["broker.uris: bad"], hint="edit it"),
+    ]
+    assert try_reload()
+    assert not try_reload()
+    assert "broker.uris: bad" in capsys.readouterr().err
+    daemon.stop()
+    assert not try_reload()
+
+
+def test_a_misspelt_command_names_the_near_one(cli: Cli) -> None:
+    ran = cli("sned", "a")
+    assert ran.code == 2
+    assert "did you mean 'send'" in ran.err
+
+
+def every_command() -> list[tuple[str, click.Command]]:
+    with click.Context(root) as ctx:
+        found = [(name, root.get_command(ctx, name)) for names in COMMANDS.values() for name in names]
+    return [(name, command) for name, command in found if command is not None]
+
+
+def test_every_command_of_the_table_exists() -> None:
+    assert {name for name, _ in every_command()} == {name for names in COMMANDS.values() for name in names}
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name, _ in every_command())])
+def test_every_help_fits_80_columns_and_has_an_example(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fleettrio", *words, "--help"], capture_output=True, timeout=60, check=True
+    )
+    text = done.stdout.decode()
+    assert "Example" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_a_send_loads_neither_trio_nor_rich_nor_the_daemon(cli: Cli, daemon: FakeDaemon) -> None:
+    """A command that people and hooks run all day has to start at once."""
+    daemon.answers["send"] = sent()
+    program = (
+        "import sys; from fleettrio.clients.cli.main import run; run(['send', 'a', 'text']); "
+        "print(sorted({'trio', 'rich', 'aio_pika', 'structlog', 'sqlite3', 'asyncio'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True)
+    assert done.stdout.endswith(b"[]\n")
+
+
+def test_the_shell_can_complete_commands() -> None:
+    env = {**os.environ, "_FLEETTRIO_COMPLETE": "bash_complete", "COMP_WORDS": "fleettrio se", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-m", "fleettrio"], capture_output=True, timeout=60, check=False, env=env)
+    assert done.stdout == b"plain,send\n"

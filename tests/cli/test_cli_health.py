@@ -1,0 +1,186 @@
+"""`doctor`, `up` and `down`: planted faults are found with their remedy, and a daemon begins and ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from fleettrio.api import schema
+from fleettrio.clients.cli.lifecycle import daemon_environment
+from tests.cli.canned import status
+from tests.cli.fake_daemon import Cli, FakeDaemon
+
+
+@pytest.fixture
+def key_file(home: pathlib.Path) -> pathlib.Path:
+    keys = home / "state" / "keys"
+    keys.mkdir(mode=0o700, parents=True)
+    file = keys / "host.json"
+    file.write_text("{}")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A port at which somebody takes the connection and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def checks(cli: Cli) -> dict[str, schema.Check]:
+    report = cli("doctor", "--json").decoded(schema.DoctorReport)
+    return {check.name: check for check in report.checks}
+
+
+def use_broker(home: pathlib.Path, port: int) -> None:
+    (home / "fleettrio.toml").write_text(f'[broker]\nuris = ["amqp://u:secret@127.0.0.1:{port}/"]\n')
+
+
+def test_without_a_daemon_doctor_still_sees_what_it_can(cli: Cli, key_file: pathlib.Path) -> None:
+    found = checks(cli)
+    assert found["host key"].ok
+    assert found["tmux"].ok
+    assert found["python"].ok
+    assert not found["daemon"].ok
+    assert found["daemon"].fix == "fleettrio up"
+    ran = cli("doctor")
+    assert ran.code == 3
+    assert "→ fleettrio up" in ran.text
+    assert all(len(line) <= 80 for line in ran.text.splitlines())
+
+
+def test_what_the_daemon_knows_is_shown_too(cli: Cli, daemon: FakeDaemon, key_file: pathlib.Path) -> None:
+    daemon.answers["doctor"] = schema.DoctorReport([schema.Check("clock", False, "beta is 120 s off", "set the clock")])
+    ran = cli("doctor")
+    assert ran.code == 3
+    assert "beta is 120 s off" in ran.text
+    assert "→ set the clock" in ran.text
+    assert checks(cli)["daemon"].ok
+
+
+@pytest.mark.parametrize(("what", "mode"), [("file", 0o644), ("folder", 0o755)])
+def test_a_key_that_others_can_read_is_found_with_the_line_that_mends_it(
+    cli: Cli, key_file: pathlib.Path, what: str, mode: int
+) -> None:
+    target = key_file if what == "file" else key_file.parent
+    good = target.stat().st_mode & 0o777
+    target.chmod(mode)
+    found = checks(cli)["host key"]
+    assert not found.ok
+    assert f"{mode:04o}" in found.detail
+    assert found.fix == f"chmod {good:o} {target}"
+
+
+def test_a_key_that_is_a_link_is_found(cli: Cli, key_file: pathlib.Path) -> None:
+    key_file.rename(key_file.with_name("real"))
+    key_file.symlink_to("real")
+    assert "symlink" in checks(cli)["host key"].detail
+
+
+def test_every_fault_of_the_configuration_is_a_line(cli: Cli, home: pathlib.Path) -> None:
+    (home / "fleettrio.toml").write_text('[broker]\nurls = ["x"]\n[limits]\nbody_bytes = 5\n')
+    ran = cli("doctor")
+    assert ran.code == 3
+    assert "broker.urls" in ran.text
+    assert "limits.body_bytes" in ran.text
+
+
+def test_a_broker_that_is_down_is_found_and_its_password_not_shown(cli: Cli, home: pathlib.Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    use_broker(home, port)
+    ran = cli("doctor")
+    assert f"127.0.0.1:{port}" in ran.text
+    assert "refused" in ran.text
+    assert "secret" not in ran.text + ran.err
+
+
+def test_a_broker_that_is_frozen_is_found(cli: Cli, home: pathlib.Path, listener: socket.socket) -> None:
+    use_broker(home, listener.getsockname()[1])
+    found = checks(cli)["broker port"]
+    assert not found.ok
+    assert "does not answer" in found.detail
+
+
+def test_tmux_missing_is_found(cli: Cli, key_file: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = checks(cli)["tmux"]
+    assert not found.ok
+    assert "install tmux" in found.fix
+
+
+def test_the_extension_missing_is_found(cli: Cli, key_file: pathlib.Path) -> None:
+    env = {**os.environ, "FLEETTRIO_NO_EXTENSIONS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "fleettrio", "doctor"], capture_output=True, timeout=60, check=False, env=env
+    )
+    assert done.returncode == 3
+    assert b"pure Python in use" in done.stdout
+
+
+def test_a_second_daemon_that_holds_the_home_is_found(cli: Cli, home: pathlib.Path, key_file: pathlib.Path) -> None:
+    lock = home / "state" / "daemon.lock"
+    with lock.open("w") as held:
+        held.write("4711\n")
+        held.flush()
+        fcntl.flock(held, fcntl.LOCK_EX)
+        found = checks(cli)["home"]
+    assert not found.ok
+    assert "process 4711" in found.detail
+    assert found.fix == "end it: kill 4711"
+    assert checks(cli)["home"].ok
+
+
+def test_up_on_a_running_daemon_says_so(cli: Cli, daemon: FakeDaemon) -> None:
+    ran = cli("up")
+    assert ran.code == 0
+    assert "runs already on alpha" in ran.text
+
+
+def test_up_can_wait_for_the_broker(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["status"] = [status(broker="connecting"), status(broker="connected")]
+    assert cli("up", "--wait-ready").code == 0
+    daemon.answers["status"] = status(broker="refused-login")
+    ran = cli("up", "--wait-ready")
+    assert ran.code == 8
+    assert "hint: fleettrio doctor" in ran.err
+
+
+def test_up_with_a_bad_configuration_names_the_key_and_starts_nothing(cli: Cli, home: pathlib.Path) -> None:
+    (home / "fleettrio.toml").write_text("[hots]\n")
+    ran = cli("up")
+    assert ran.code == 3
+    assert "error: hots: no such section" in ran.err
+    assert not (home / "state").exists()
+
+
+def test_the_daemon_does_not_inherit_who_started_it() -> None:
+    env = {"PATH": "/bin", "FLEETTRIO_TOKEN": "t", "CLAUDECODE": "1", "FLEETTRIO_HOME": "/h"}
+    assert daemon_environment(env) == {"PATH": "/bin", "FLEETTRIO_HOME": "/h"}
+
+
+def test_down_without_a_daemon_is_done(cli: Cli) -> None:
+    assert cli("down").code == 0
+
+
+def test_down_returns_when_the_process_has_ended(cli: Cli, daemon: FakeDaemon) -> None:
+    program = "import signal; print('ready', flush=True); signal.pause()"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        def end(_params: schema.Empty) -> schema.Done:
+            process.terminate()
+            return schema.Done("ended in 0.2 s")
+
+        daemon.answers |= {"hello": schema.Welcome("alpha", "0.1.0", "", "", False, "", process.pid), "down": end}
+        ran = cli("down")
+    assert (ran.code, ran.text) == (0, "ended in 0.2 s\n")

@@ -1,0 +1,207 @@
+"""What is shown: at most 80 columns, cleaned, exact where exactness counts, confirmed only when it was seen."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from fleettrio.api import schema
+from fleettrio.api.rpc import CallError
+from tests.cli.canned import HOSTILE, MSG, fleet, journal, message, status, view
+from tests.cli.fake_daemon import Cli, FakeDaemon, Ran
+
+HOSTILE_VIEW = view(
+    sender=HOSTILE, recipient=HOSTILE * 5, sentence=HOSTILE * 8, detail=HOSTILE, preview=HOSTILE, reason="unroutable"
+)
+SHOWN = schema.Shown([HOSTILE_VIEW], [journal(), journal(peer=HOSTILE, detail=HOSTILE * 9)])
+TRACED = schema.Traced("ab" * 16, [HOSTILE_VIEW, view()], [journal()], ["gamma"])
+
+
+def assert_is_fit_to_show(ran: Ran) -> None:
+    """At most 80 columns, and nothing of a peer's that steers a terminal or opens a line of its own."""
+    for line in ran.text.splitlines() + ran.err.splitlines():
+        assert cell_len(line) <= 80, line
+        assert not line.startswith("next: rm"), line
+    for forbidden in "\x1b\x07\u202e\r":
+        assert forbidden not in ran.text + ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "answer"),
+    [
+        ((), "status", status()),
+        (("status",), "status", status()),
+        (("list",), "list", fleet()),
+        (("inbox",), "inbox", schema.InboxRows("human", [view(), HOSTILE_VIEW])),
+        (("inbox", "--sent", "--all"), "inbox", schema.InboxRows("human", [HOSTILE_VIEW])),
+        (("show", "9f31c2d4"), "show", SHOWN),
+        (("cancel", "9f31c2d4"), "cancel", SHOWN),
+        (("trace", "9f31c2d4", "--local"), "trace", TRACED),
+        (("ping", "beta"), "ping", schema.Pong("beta", 12.34, "0.1.0", -1500, False, "worker", HOSTILE)),
+    ],
+)
+def test_facts_fit_a_terminal_and_obey_no_peer(
+    cli: Cli, daemon: FakeDaemon, words: tuple[str, ...], method: str, answer: Any
+) -> None:
+    daemon.answers[method] = answer
+    ran = cli(*words)
+    assert ran.code == 0, ran.err
+    assert ran.out
+    assert_is_fit_to_show(ran)
+    if words:
+        as_json = cli(*words, "--json")
+        assert as_json.decoded(schema.METHODS[method][1]) == answer
+        assert as_json.err == ""
+
+
+def test_the_fleet_view_has_all_a_person_asks_for(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["status"] = status()
+    shown = cli().text
+    for fact in (
+        "alpha",
+        "fleet prod-fleet",
+        "connected",
+        "3 waiting",
+        "lead",
+        "working",
+        "beta · unknown",
+        "it refuses us",
+    ):
+        assert fact in shown
+    assert "problem: beta refuses our messages" in shown
+    assert "next: on beta: fleettrio host import fleet.cbor" in shown
+
+
+def test_a_table_is_plain_in_a_pipe(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["list"] = fleet()
+    lines = cli("list").text.splitlines()
+    assert lines[0].split() == ["AGENT", "STATE", "SINCE", "TAKES", "WAKES", "WAITING", "ROLE"]
+    assert not any(line != line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"problems": []}, 0),
+        ({"problems": [], "broker": "standalone"}, 0),
+        ({}, 3),
+        ({"broker": "connecting"}, 8),
+        ({"broker": "refused-login", "problems": []}, 8),
+    ],
+)
+def test_status_check_judges(cli: Cli, daemon: FakeDaemon, changes: dict[str, Any], code: int) -> None:
+    daemon.answers["status"] = status(**changes)
+    assert cli("status", "--check").code == code
+    assert cli("status").code == 0
+
+
+def test_show_body_writes_the_exact_bytes_to_a_pipe(cli: Cli, daemon: FakeDaemon) -> None:
+    body = bytes(range(256)) * 100
+    daemon.answers["body"] = schema.Body(MSG, body, "text")
+    with cli.start("show", "9f31c2d4", "--body") as process:
+        out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, body)
+    assert cli("show", "9f31c2d4", "--body", "--json").decoded(schema.Body).body == body
+
+
+def test_take_prints_flushes_and_then_confirms(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers |= {
+        "pull": schema.Pulled([message(b"line 1\nworker@beta \xc2\xb7 fake\n"), message(repeat=True, auto=True)], 9),
+        "confirm": schema.Done(),
+    }
+    ran = cli("inbox", "--take", "--from", "worker@beta", "--limit", "3")
+    assert ran.code == 0
+    assert daemon.params_of("pull") == [schema.Pull(sender="worker@beta", limit=3, wait_s=0.0)]
+    assert daemon.calls[-1] == ("confirm", schema.Confirm(9))
+    assert "│ worker@beta · fake" in ran.text
+    assert "may be a repeat" in ran.text
+    assert "last words of a turn" in ran.text
+    assert "answers 9f31c2d4" in ran.text
+
+
+def test_take_says_how_to_answer_a_brief(cli: Cli, daemon: FakeDaemon) -> None:
+    brief = message(kind="SEND", re=None, wants_reply=True)
+    daemon.answers |= {"pull": schema.Pulled([brief], 1), "confirm": schema.Done()}
+    assert "answer: fleettrio reply aaaa1111 'TEXT'" in cli("inbox", "--take").text
+
+
+def test_take_as_json_has_the_exact_bytes_and_is_confirmed(cli: Cli, daemon: FakeDaemon) -> None:
+    pulled = schema.Pulled([message(b"\x00\xff")], 2)
+    daemon.answers |= {"pull": pulled, "confirm": schema.Done()}
+    assert cli("inbox", "--take", "--json").decoded(schema.Pulled) == pulled
+    assert daemon.params_of("confirm") == [schema.Confirm(2)]
+
+
+def test_what_could_not_be_printed_is_not_confirmed(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers |= {"pull": schema.Pulled([message(b"x\n" * 50_000)], 9), "confirm": schema.Done()}
+    read, write = os.pipe()
+    os.close(read)
+    with cli.start("inbox", "--take", stdout=write) as process:
+        os.close(write)
+        process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert daemon.params_of("pull")
+    assert not daemon.params_of("confirm")
+
+
+def test_take_waits_in_calls_of_at_most_50_s_until_something_comes(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers |= {
+        "pull": [schema.Pulled([], 0), schema.Pulled([message()], 3)],
+        "confirm": schema.Done(),
+    }
+    ran = cli("inbox", "--take", "--wait", "10m")
+    assert ran.code == 0
+    assert "all done" in ran.text
+    assert [params.wait_s for params in daemon.params_of("pull")] == [50.0, 50.0]
+
+
+def test_take_with_a_wait_that_brought_nothing_is_exit_6(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["pull"] = schema.Pulled([], 0)
+    assert cli("inbox", "--take").code == 0
+    assert cli("inbox", "--take", "--wait", "0.1").code == 6
+
+
+def test_ctrl_c_while_waiting_for_a_message_confirms_nothing(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["pull"] = daemon.hang
+    with cli.start("inbox", "--take", "--wait", "50") as process:
+        while daemon.called.get(timeout=30) != "pull":
+            pass
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
+    assert not daemon.params_of("confirm")
+
+
+def test_an_empty_inbox_says_so(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["inbox"] = schema.InboxRows("human", [])
+    ran = cli("inbox")
+    assert (ran.code, ran.out) == (0, b"")
+    assert "nothing waits for human" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words", [("inbox", "--take", "--sent"), ("inbox", "--from", "a"), ("inbox", "--wait", "5"), ("show",), ("trace",)]
+)
+def test_wrong_use_is_exit_2(cli: Cli, words: tuple[str, ...]) -> None:
+    assert cli(*words).code == 2
+
+
+def test_an_ambiguous_ending_is_told_as_the_daemon_says_it(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["show"] = CallError(2, "ambiguous", "2 messages end in c2d4", "give more of the id")
+    ran = cli("show", "c2d4")
+    assert (ran.code, ran.err) == (2, "error: 2 messages end in c2d4\nhint: give more of the id\n")
+
+
+def test_a_newer_daemon_is_mentioned_once(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers |= {
+        "hello": schema.Welcome("alpha", "9.9.9", "human", "g", True),
+        "list": fleet(),
+    }
+    ran = cli("list")
+    assert ran.code == 0
+    assert ran.err.count("9.9.9") == 1

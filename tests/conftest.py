@@ -1,0 +1,28 @@
+"""What tests of several folders share: one private broker for the whole run, a virtual host of its own for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from fleettrio.testing.broker_node import BrokerNode
+
+_VHOSTS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerNode]:
+    """The broker of this run, with TLS on a second port. A test that stops or freezes it puts it back as it was."""
+    with BrokerNode(tmp_path_factory.mktemp("broker"), tls=True) as node:
+        yield node
+
+
+@pytest.fixture
+def vhost(broker: BrokerNode) -> Iterator[str]:
+    """An empty virtual host, in which `guest` may do everything."""
+    name = f"test-{next(_VHOSTS)}"
+    broker.add_vhost(name)
+    yield name
+    broker.delete_vhost(name)

@@ -1,0 +1,180 @@
+"""`init`, `host …` and `config …` as a person meets them: real processes and homes, what is printed, the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleettrio.config import resolve_paths
+from fleettrio.identity import read_operator_token
+
+
+class Host:
+    """One home, and the command line in it."""
+
+    def __init__(self, home: Path, name: str) -> None:
+        self.home = home / name
+        self.env = {key: value for key, value in os.environ.items() if not key.startswith("FLEETTRIO_")}
+        self.env |= {"FLEETTRIO_HOME": str(self.home), "COLUMNS": "80"}
+
+    def run(self, *words: str, code: int = 0, **env: str) -> str:
+        """What the command printed; the hint of a failed one is in it."""
+        done = subprocess.run(
+            [sys.executable, "-m", "fleettrio", *words],
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def answer(self, *words: str, answer: str) -> tuple[int, str]:
+        """Run it on a terminal and type `answer`."""
+        theirs, ours = pty.openpty()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "fleettrio", *words], env=self.env, stdin=ours, stdout=ours, stderr=ours
+        )
+        os.close(ours)
+        os.write(theirs, answer.encode() + b"\n")
+        shown = b""
+        while True:
+            try:
+                piece = os.read(theirs, 4096)
+            except OSError:  # Linux says so when the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(theirs)
+        return child.wait(timeout=60), shown.decode()
+
+
+def line_of(shown: str) -> str:
+    (line,) = (line for line in shown.splitlines() if line.startswith("ft-host-1:"))
+    return line
+
+
+@pytest.fixture
+def alpha(home: Path) -> Host:
+    host = Host(home, "alpha")
+    host.run("init", "--host", "alpha", "--new-fleet", "prod")
+    return host
+
+
+@pytest.fixture
+def beta(home: Path) -> Host:
+    return Host(home, "beta")
+
+
+def export(host: Host, file: Path) -> Path:
+    with file.open("wb") as out:
+        subprocess.run(
+            [sys.executable, "-m", "fleettrio", "host", "export"], env=host.env, stdout=out, check=True, timeout=60
+        )
+    return file
+
+
+def test_two_hosts_come_to_trust_each_other(alpha: Host, beta: Host, home: Path) -> None:
+    line = line_of(beta.run("init", "--host", "beta"))
+    assert line_of(beta.run("init")) == line
+    assert "revision 2" in alpha.run("host", "add", line, "--grants", "send,reply,spawn:reviewer", "--yes")
+    file = export(alpha, home / "fleet.cbor")
+    assert "alpha beta" in beta.run("host", "import", str(file), "--yes")
+    table = json.loads(beta.run("host", "list", "--json"))
+    assert [(row["host"], row["grants"], row["is_self"]) for row in table["hosts"]] == [
+        ("alpha", ["ask", "broadcast", "reply", "report", "send"], False),
+        ("beta", ["reply", "send", "spawn:reviewer"], True),
+    ]
+    assert (table["rev"], table["is_owner"], table["problem"]) == (2, False, "")
+    alpha.run("host", "revoke", "beta", "--yes")
+    assert "REVOKED" in alpha.run("host", "list")
+
+
+def test_without_a_person_and_without_yes_nothing_is_trusted(alpha: Host, beta: Host) -> None:
+    line = line_of(beta.run("init", "--host", "beta"))
+    assert "--yes" in alpha.run("host", "add", line, code=2)
+    assert "beta" not in alpha.run("host", "list")
+
+
+@pytest.mark.parametrize(("answer", "joined"), [("y", True), ("n", False)])
+def test_a_person_compares_the_words(alpha: Host, beta: Host, answer: str, joined: bool) -> None:
+    shown = beta.run("init", "--host", "beta")
+    code, asked = alpha.answer("host", "add", line_of(shown), answer=answer)
+    words = shown.splitlines()[1].strip()
+    assert len(words.split()) == 6
+    assert words in asked
+    assert (code == 0) is joined
+    assert ("beta" in alpha.run("host", "list")) is joined
+
+
+def test_an_agent_cannot_change_the_fleet_and_the_operators_token_can(alpha: Host, beta: Host) -> None:
+    line = line_of(beta.run("init", "--host", "beta"))
+    assert "agent" in alpha.run("host", "add", line, "--yes", code=3, FLEETTRIO_TOKEN="x" * 43)
+    token = read_operator_token(resolve_paths(alpha.env))
+    assert token is not None
+    alpha.run("host", "add", line, "--yes", FLEETTRIO_TOKEN=token)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("host", "add", "nonsense", "--yes"), 3, "host line"),
+        (("host", "import", "/dev/null", "--yes"), 3, "fleet file"),
+        (("host", "revoke", "nobody", "--yes"), 3, "alpha"),
+        (("host", "revoke", "alpha", "--yes"), 3, "owner"),
+        (("init", "--new-fleet", "other"), 3, "already in a fleet"),
+        (("init", "--new-fleet", "Not A Name"), 2, "fleet name"),
+        (("init", "--host", "ALL"), 2, "host id"),
+        (("init", "--host", "gamma"), 3, "keeps its id"),
+    ],
+)
+def test_a_mistake_is_said_plainly(alpha: Host, words: tuple[str, ...], code: int, said: str) -> None:
+    assert said in alpha.run(*words, code=code)
+
+
+def test_a_grant_that_does_not_exist_is_a_usage_error(alpha: Host, beta: Host) -> None:
+    line = line_of(beta.run("init", "--host", "beta"))
+    assert "spawn:PROFILE" in alpha.run("host", "add", line, "--grants", "sned", "--yes", code=2)
+
+
+def test_before_init_the_next_step_is_init(beta: Host) -> None:
+    assert "fleettrio init" in beta.run("host", "list", code=3)
+    assert not beta.home.exists()
+
+
+def test_a_brokers_password_goes_to_a_private_file(beta: Host) -> None:
+    shown = beta.run("init", "--host", "beta", "--broker", "amqp://bob:hunter%202@127.0.0.1:5672/fleet")
+    toml = (beta.home / "fleettrio.toml").read_text()
+    secret = beta.home / "state" / "keys" / "broker.password"
+    assert "hunter" not in shown + toml
+    assert secret.read_text() == "hunter 2\n"
+    assert secret.stat().st_mode & 0o077 == 0
+    config = json.loads(beta.run("config", "show", "--json"))
+    assert (config["broker"]["uris"], config["broker"]["user"]) == (["amqp://127.0.0.1:5672/fleet"], "bob")
+    assert config["host"]["id"] == "beta"
+    assert "already" in beta.run("init", "--broker", "amqp://127.0.0.1/other", code=3)
+
+
+@pytest.mark.parametrize("uri", ["http://h", "amqps://", "amqps://[::1", "words"])
+def test_a_broker_uri_that_is_none_changes_nothing(beta: Host, uri: str) -> None:
+    assert "--broker" in beta.run("init", "--host", "beta", "--broker", uri, code=3)
+    assert not (beta.home / "fleettrio.toml").exists()
+
+
+def test_config_check_names_every_problem_and_config_path_every_file(beta: Host) -> None:
+    assert beta.run("config", "check").startswith("ok:")
+    beta.home.mkdir()
+    (beta.home / "fleettrio.toml").write_text("[brokr]\n[log]\nlevel = 'loud'\n")
+    shown = beta.run("config", "check", code=3)
+    assert "brokr" in shown
+    assert "log.level" in shown
+    paths = json.loads(beta.run("config", "path", "--json"))
+    assert paths["socket"] == beta.run("config", "path", "socket").strip()

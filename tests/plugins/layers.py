@@ -1,0 +1,67 @@
+"""pytest plugin of the full run (`make test`): tests per layer, and no layer may be silent.
+
+A layer is a folder below `tests`. The run fails when one of them ran nothing, and when a test was skipped that is not on
+the list below: a test that did not run has shown nothing, and nobody reads the lines that say so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+__all__ = ("Layers", "pytest_configure")
+
+TESTS = Path(__file__).resolve().parent.parent
+MAY_SKIP: frozenset[str] = frozenset()
+"""Ids of tests that may be skipped on this system. Empty where it counts: as root on Linux, which is what CI is."""
+if sys.platform != "linux" or os.geteuid() != 0:
+    MAY_SKIP |= {"tests/store/test_store_file.py::test_a_full_disk_is_told_and_gets_over"}  # mounts a small disk
+if sys.platform != "linux":
+    MAY_SKIP |= {"tests/store/test_store_file.py::test_filesystem_of"}  # reads Linux's table of mounts
+
+
+class Layers:
+    """Counts what ran, by layer."""
+
+    def __init__(self) -> None:
+        self.ran: Counter[str] = Counter()
+        self.skipped: list[str] = []
+        self.expected = {file.relative_to(TESTS).parts[0] for file in TESTS.glob("*/**/test_*.py")}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        layer = Path(report.nodeid.split("::", 1)[0]).parts[1]
+        if report.skipped:
+            if report.nodeid not in MAY_SKIP:
+                self.skipped.append(report.nodeid)
+        elif report.when == "call":
+            self.ran[layer] += 1
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.skipped.append(report.nodeid)
+
+    @property
+    def silent(self) -> list[str]:
+        return sorted(layer for layer in self.expected if not self.ran[layer])
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if (self.silent or self.skipped) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("tests per layer")
+        for layer in sorted(self.expected | set(self.ran)):
+            terminalreporter.line(f"{self.ran[layer]:6}  {layer}")
+        for layer in self.silent:
+            terminalreporter.line(f"FAILED: layer {layer} ran no test", red=True)
+        for nodeid in self.skipped:
+            terminalreporter.line(f"FAILED: skipped, and nothing may be: {nodeid}", red=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Layers(), "fleettrio-layers")
