@@ -31,7 +31,7 @@ check: dev ## formatting, lints, types, layers, change notes
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src tests
 	PYTHONPATH=src $(BIN)/lint-imports --no-logo
-	$(BIN)/cython-lint src/fleettrio/_fast.pyx
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint src/fleettrio/_fast.pyx
 	$(BIN)/towncrier build --draft --version next > /dev/null
 
 format: dev ## let ruff format and mend what it can

@@ -11,18 +11,6 @@ import os
 import sys
 
 from setuptools import Extension, setup
-from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError
-
-
-class BuildExtension(build_ext):
-    """A compiler that is not there is a failed compilation, which an optional extension survives."""
-
-    def build_extension(self, ext: Extension) -> None:
-        try:
-            super().build_extension(ext)
-        except OSError as error:
-            raise CompileError(f"no compiler: {error}") from error
 
 
 def extensions() -> list[Extension]:
@@ -45,13 +33,14 @@ def extensions() -> list[Extension]:
         libraries=["dl"] if sys.platform == "linux" else [],
         extra_compile_args=["-O0", "-g"] if debug else ["-O3", "-g0"],
         define_macros=[("CYTHON_TRACE_NOGIL", "1")] if trace else [],
-        # setuptools then says that it could not be built, and goes on without it.
-        optional=wanted != "yes",
     )
     built: list[Extension] = cythonize(
         [extension], annotate=debug, force=trace or debug, compiler_directives={"linetrace": trace}
     )
+    for made in built:
+        # setuptools then says that it could not be built, and goes on without it. (Cython forgets it when set above.)
+        made.optional = wanted != "yes"
     return built
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExtension})
+setup(ext_modules=extensions())

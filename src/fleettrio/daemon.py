@@ -29,7 +29,7 @@ from fleettrio.core.compose import Identity as WireIdentity
 from fleettrio.core.compose import human_of
 from fleettrio.core.events import TrustChanged
 from fleettrio.core.gateway import Gateway, Kept, Settings
-from fleettrio.core.inbox import Limits
+from fleettrio.core.ledger import Limits
 from fleettrio.core.rows import Entity
 from fleettrio.errors import ConfigError, FleetTrioError
 from fleettrio.identity import Identity, load_identity, read_operator_token
@@ -281,5 +281,3 @@ async def _run_pruning(store: Store, clock: SystemClock) -> None:
         pruned = await store.prune(clock.wall())
         if not pruned.is_empty:
             log.info("pruned", inbox=pruned.inbox, sent=pruned.sent, journal=pruned.journal)
-
-

@@ -42,7 +42,7 @@ def drawn_tree() -> dict[str, str]:
     """Error → its parent, as the docstring of `errors` draws it."""
     parents: list[str] = []
     tree = {}
-    for line in inspect.getdoc(errors).splitlines()[2:] if inspect.getdoc(errors) else []:
+    for line in (inspect.getdoc(errors) or "").splitlines()[2:]:
         found = re.match(r"^\s*([│├└─ ]*)([A-Z]\w+)", line)
         if found is None:
             continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import gc
+import logging
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -13,6 +15,18 @@ from fleettrio.testing.broker_node import BrokerNode
 from tests.border.inbox import INBOX, INBOX_BINDINGS
 
 EPOCH = 7
+
+
+def is_leftover(record: logging.LogRecord) -> bool:
+    return record.name == "asyncio" and record.levelno >= logging.ERROR
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """asyncio only logs what is left of a loop: tasks destroyed while pending, errors nobody looked at."""
+    yield
+    gc.collect()
+    assert [record.getMessage() for record in caplog.get_records("call") if is_leftover(record)] == []
 
 
 @pytest.fixture

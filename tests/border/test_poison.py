@@ -93,7 +93,7 @@ async def test_a_routing_key_that_is_not_utf8_belongs_to_nobody(session: BrokerS
 
 
 async def test_tables_in_method_frames_still_work(session: BrokerSession) -> None:
-    arguments = {"x-queue-type": "classic", "x-max-length": 3, "x-overflow": "reject-publish"}
+    arguments: dict[str, str | int] = {"x-queue-type": "classic", "x-max-length": 3, "x-overflow": "reject-publish"}
     queue = Queue("with-arguments", arguments)
     await session.declare((), (queue,), ())
     await session.declare((), (queue,), ())

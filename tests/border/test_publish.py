@@ -15,7 +15,13 @@ from tests.border.inbox import GID, INBOX, LIMIT_S, consume, message, send, take
 
 async def test_a_message_to_a_bound_key_is_confirmed_and_arrives_as_it_was_sent(session: BrokerSession) -> None:
     received = await consume(session)
-    headers = {"fleet": bytes(range(256)), "sig": b"s" * 64, "proof": b"\0\1", "fleet-id": "dev", "kind": "SEND"}
+    headers: dict[str, bytes | str] = {
+        "fleet": bytes(range(256)),
+        "sig": b"s" * 64,
+        "proof": b"\0\1",
+        "fleet-id": "dev",
+        "kind": "SEND",
+    }
     sent = message(b"\0\xffbody", headers=headers)
     assert (await send(session, sent))[sent.id].verdict is Verdict.CONFIRMED
     got = await take(received)
@@ -91,7 +97,9 @@ async def test_a_missing_exchange_ends_the_session_and_leaves_the_outcome_unknow
         await session.run_until_lost()
 
 
-async def test_what_is_open_when_the_session_ends_has_an_unknown_outcome(border: None, settings: BrokerSettings) -> None:
+async def test_what_the_session_leaves_open_has_its_verdict_all_the_same(
+    border: None, settings: BrokerSettings
+) -> None:
     sent = [message(exchange="amq.topic", mandatory=False) for _ in range(50)]
     async with open_session(settings, 1) as session:
         session.publish(sent)

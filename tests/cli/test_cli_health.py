@@ -14,6 +14,8 @@ import pytest
 
 from fleettrio.api import schema
 from fleettrio.clients.cli.lifecycle import daemon_environment
+from fleettrio.config import resolve_paths
+from fleettrio.store.lock import lock_path
 from tests.cli.canned import status
 from tests.cli.fake_daemon import Cli, FakeDaemon
 
@@ -127,7 +129,7 @@ def test_the_extension_missing_is_found(cli: Cli, key_file: pathlib.Path) -> Non
 
 
 def test_a_second_daemon_that_holds_the_home_is_found(cli: Cli, home: pathlib.Path, key_file: pathlib.Path) -> None:
-    lock = home / "state" / "daemon.lock"
+    lock = lock_path(resolve_paths({"FLEETTRIO_HOME": str(home)}).store)
     with lock.open("w") as held:
         held.write("4711\n")
         held.flush()
@@ -160,6 +162,32 @@ def test_up_with_a_bad_configuration_names_the_key_and_starts_nothing(cli: Cli, 
     assert ran.code == 3
     assert "error: hots: no such section" in ran.err
     assert not (home / "state").exists()
+
+
+def test_a_daemon_that_cannot_start_is_told_with_its_own_words(cli: Cli, key_file: pathlib.Path) -> None:
+    key_file.parent.chmod(0o755)
+    ran = cli("up")
+    assert ran.code == 3
+    assert "can be used by others" in ran.err
+    assert "error: the daemon ended at once" in ran.err
+    assert "hint: fleettrio doctor" in ran.err
+
+
+def test_a_real_daemon_begins_with_up_serves_and_ends_with_down(
+    cli: Cli, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cli.start("up", "--wait-ready") as up:
+        out, err = up.communicate(timeout=60)
+    try:
+        assert up.returncode == 0, err
+        assert b"is up" in out
+        monkeypatch.setenv("FLEETTRIO_TOKEN", (home / "state" / "keys" / "operator.token").read_text().strip())
+        assert cli("status", "--json").decoded(schema.Status).host
+        assert cli("status", "--check").code == 0
+    finally:
+        down = cli("down")
+    assert down.code == 0, down.err
+    assert cli("status").code == 7
 
 
 def test_the_daemon_does_not_inherit_who_started_it() -> None:

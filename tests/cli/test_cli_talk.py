@@ -239,6 +239,25 @@ def test_a_failure_ends_the_wait_with_its_exit_code(cli: Cli, daemon: FakeDaemon
     assert "error: 9f31c2d4 to worker@beta: it expired" in ran.err
 
 
+def test_a_state_that_may_still_change_does_not_end_the_wait(cli: Cli, daemon: FakeDaemon) -> None:
+    unconfirmed = view(state="unconfirmed", sentence="put in, no turn was seen to begin", exit_code=5)
+    daemon.answers |= {
+        "send": sent(),
+        "wait": [schema.Waited(False, [unconfirmed], [], 0), schema.Waited(True, [unconfirmed], [message()], 1)],
+        "confirm": schema.Done(),
+    }
+    ran = cli("send", "a", "text", "--wait")
+    assert (ran.code, ran.out) == (0, b"all done")
+
+
+def test_an_unknown_outcome_is_exit_5_once_the_daemon_ends_the_wait(cli: Cli, daemon: FakeDaemon) -> None:
+    unknown = view(state="unknown", sentence="no word from beta since 14:02", exit_code=5)
+    daemon.answers |= {"send": sent(), "wait": schema.Waited(True, [unknown], [], 0)}
+    ran = cli("send", "a", "text", "--wait")
+    assert ran.code == 5
+    assert "no word from beta" in ran.err
+
+
 def test_wait_delivered_ends_with_the_receipt(cli: Cli, daemon: FakeDaemon) -> None:
     put_in = view(state="injected", sentence="worker@beta took it", exit_code=0)
     daemon.answers |= {"send": sent(), "wait": [not_yet(), schema.Waited(True, [put_in], [], 0)]}

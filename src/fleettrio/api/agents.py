@@ -74,7 +74,7 @@ class Agents:
             raise CallError(3, "not-yours", f"only a person, or {entity.name} itself, may detach it", caller.hint)
         if entity.gid == self._gateway.settings.me.human:
             raise CallError(_USAGE, "bad-name", "the person at this host cannot be detached")
-        waiting = self._gateway.inbox.waiting_for(entity.gid)
+        waiting = self._gateway.ledger.lane(entity.gid).count
         call = self._performer.calls.new()
         await self._performer.handle(ev.Detached(call, entity.gid, params.forget))
         await self._performer.calls.result(call)
@@ -119,15 +119,15 @@ class Agents:
             facts = await Tmux(socket).facts(pane)
             if facts is None or facts.dead:
                 what = "is dead" if facts else "does not exist"
-                raise CallError(3, "no-pane", f"the pane {params.pane} {what}", "tmux list-panes -a shows what is there")
+                raise CallError(
+                    3, "no-pane", f"the pane {params.pane} {what}", "tmux list-panes -a shows what is there"
+                )
             return _Place("tmux", params.pane, facts.tty, facts.pid, wakes=True)
         if params.command:
             return _Place("process", shlex.join(params.command), wakes=True)
         return _Place("pull", "", "", params.pid)
 
-    async def _check_taking_back(
-        self, known: Entity, params: schema.Attach, caller: Caller, place: _Place
-    ) -> None:
+    async def _check_taking_back(self, known: Entity, params: schema.Attach, caller: Caller, place: _Place) -> None:
         if known.gid == self._gateway.settings.me.human:
             raise CallError(_USAGE, "bad-name", "that name is the person's")
         is_same = place.target == known.target and place.transport == known.transport and place.target != ""
@@ -149,9 +149,7 @@ class Agents:
             return facts is not None and not facts.dead and facts.pid == entity.pid
         return entity.pid > 0 and Path(f"/proc/{entity.pid}").exists()
 
-    def _entity(
-        self, name: str, known: Entity | None, params: schema.Attach, place: _Place, token: str
-    ) -> Entity:
+    def _entity(self, name: str, known: Entity | None, params: schema.Attach, place: _Place, token: str) -> Entity:
         me = self._gateway.settings.me
         salt = known.salt if known else secrets.token_bytes(16)
         takes = params.takes or ("push" if place.target else "pull")

@@ -82,7 +82,7 @@ class Health:
             broker=self._broker_word(),
             broker_detail=link.detail,
             broker_since=self._performer.link_changed_at or self._started_at,
-            waiting=sum(gateway.inbox.waiting_for(gid) for gid in gateway.roster.entities),
+            waiting=sum(gateway.ledger.lane(gid).count for gid in gateway.roster.entities),
             outstanding=sum(1 for _ in gateway.outbox.open_rows()),
             refused=dict(gateway.refusals.by_reason),
             problems=[f"{check.detail}: {check.fix}" if check.fix else check.detail for check in problems],
@@ -121,9 +121,13 @@ class Health:
             assert isinstance(heard, calls.PongHeard)
             if heard.refused:
                 text = f"{host} refuses us: {heard.refused}"
-                raise CallError(3, "refused", text, f"on {host}: fleettrio host import FILE (from `fleettrio host export`)")
+                raise CallError(
+                    3, "refused", text, f"on {host}: fleettrio host import FILE (from `fleettrio host export`)"
+                )
             return schema.Pong(host, heard.rtt_ms, heard.version, heard.offset_ms, True, name, status)
-        raise CallError(5, "no-answer", f"{host} did not answer within {PING_S:.0f} s", "`fleettrio list`: is it heard?")
+        raise CallError(
+            5, "no-answer", f"{host} did not answer within {PING_S:.0f} s", "`fleettrio list`: is it heard?"
+        )
 
     async def doctor(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.DoctorReport:
         return schema.DoctorReport([*self._checks(), *self._problems()])
@@ -210,8 +214,8 @@ class Health:
             harness=entity.harness,
             path=entity.transport,
             wakes=entity.wakes,
-            waiting=gateway.inbox.waiting_for(entity.gid),
-            full=gateway.inbox.is_full(entity.gid),
+            waiting=gateway.ledger.lane(entity.gid).count,
+            full=gateway.ledger.is_full(entity.gid),
             inbox=inbox if gateway.link.state is not LinkState.DOWN else "opening",
         )
 
@@ -290,7 +294,9 @@ class Health:
             if abs(peer.offset_ms) > CLOCK_WARN_MS:
                 ahead = "ahead of" if peer.offset_ms > 0 else "behind"
                 detail = f"the clock of {host} is {abs(peer.offset_ms) / 1000:.0f} s {ahead} ours"
-                problems.append(schema.Check(f"clock {host}", False, detail, "set both clocks: timedatectl set-ntp true"))
+                problems.append(
+                    schema.Check(f"clock {host}", False, detail, "set both clocks: timedatectl set-ntp true")
+                )
         return problems
 
     def _agent_problems(self) -> list[schema.Check]:
@@ -301,7 +307,9 @@ class Health:
                 fix = "find the other gateway that uses this host's name, and end it"
                 problems.append(schema.Check(f"inbox {entity.name}", False, f"its broker queue is {trouble}", fix))
         if self._gateway.refusals.by_reason["conflict"]:
-            problems.append(schema.Check("conflict", False, "a message came with a known id and other bytes", "read the log"))
+            problems.append(
+                schema.Check("conflict", False, "a message came with a known id and other bytes", "read the log")
+            )
         return problems
 
     def _next_step(self, problems: list[schema.Check], fleet: schema.Fleet) -> str:

@@ -276,7 +276,9 @@ class Messages:
                 raise CallError(3, "no-such-message", "nothing was sent or received yet", "fleettrio inbox --all")
             message_id = newest.msg_id
         if len(message_id) < 4:
-            raise CallError(_USAGE, "usage", f"{message_id!r} is too short for an id", "give at least its last 4 digits")
+            raise CallError(
+                _USAGE, "usage", f"{message_id!r} is too short for an id", "give at least its last 4 digits"
+            )
         inbox, sent_rows = await self._store.find(message_id)
         ids = {row.msg_id for row in inbox} | {row.msg_id for row in sent_rows}
         if not ids:

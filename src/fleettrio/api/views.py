@@ -143,7 +143,7 @@ def _sent_sentence(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) 
 
 def _waiting(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str:
     if row.to_host == gateway.settings.me.host:
-        why, since = gateway.inbox.why_waiting(row.gid)
+        why, since = gateway.inbox.forward.why_waiting(row.gid)
         return f"waits for {recipient}" + (f": {why}, {_ago(since, now)}" if why and since else "")
     if gateway.roster.is_silent(row.to_host, now):
         peer = gateway.roster.peers.get(row.to_host)
@@ -187,7 +187,7 @@ def _mend(reason: str, row: SentRow) -> str:
 def _inbox_sentence(row: InboxRow, name: str, gateway: Gateway, now: WallMs) -> str:
     match row.state:
         case InboxState.WAITING:
-            why, since = gateway.inbox.why_waiting(row.gid)
+            why, since = gateway.inbox.forward.why_waiting(row.gid)
             again = " (it was offered once already)" if row.repeat else ""
             return f"waits for {name}{again}" + (f": {why}, {_ago(since, now)}" if why and since else "")
         case InboxState.INJECTING:
@@ -202,4 +202,3 @@ def _inbox_sentence(row: InboxRow, name: str, gateway: Gateway, now: WallMs) -> 
             return f"unconfirmed ({row.reason}): it may have reached {name}; never repeated by itself"
         case _:
             return f"{row.state}" + (f": {row.reason}" if row.reason else "")
-

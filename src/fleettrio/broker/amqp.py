@@ -42,8 +42,8 @@ from aiormq.channel import Channel
 from aiormq.connection import Connection, TransportFactory
 from pamqp.commands import Basic
 
-from fleettrio.broker.login import Address, addresses, tls_context
 from fleettrio.broker.links import AmqpChannel, Refused
+from fleettrio.broker.login import Address, addresses, tls_context
 from fleettrio.broker.port import (
     BrokerSession,
     BrokerSettings,
@@ -109,9 +109,9 @@ async def open_border() -> AsyncIterator[None]:
     After cancellation the loop has ended and nothing of it is left.
     """
     _install_reader()
-    for name in ("aiormq", "aio_pika"):
-        # They log URLs, and as errors what is an ordinary event here.
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name, level in (("aiormq", logging.CRITICAL), ("aio_pika", logging.CRITICAL), ("asyncio", logging.ERROR)):
+        # They log URLs, and as errors and warnings what is an ordinary event here.
+        logging.getLogger(name).setLevel(level)
     async with trio_asyncio.open_loop() as loop:
         loop.__class__ = _DrainingLoop  # open_loop() takes no loop class; this touches one object and no global
         token = _BORDER.set(_Border(loop, {}))
@@ -145,7 +145,7 @@ def _install_reader() -> None:
 
 
 _BLOCKED, _UNBLOCKED = "_Connection__handle_connection_blocked", "_Connection__handle_connection_unblocked"
-"""aiormq tells nobody that a connection is blocked; these are looked up on the instance, so they can be replaced there."""
+"""aiormq tells nobody that a connection is blocked. It looks these up on the instance, where they can be replaced."""
 
 
 def _unmarshal(self: pamqp.header.ContentHeader, data: bytes) -> None:
@@ -231,7 +231,8 @@ class _Link:
 
     @property
     def _connection(self) -> Connection:
-        assert self._pika is not None and self._pika.transport is not None
+        assert self._pika is not None
+        assert self._pika.transport is not None
         return cast(Connection, self._pika.transport.connection)
 
     async def aio_connect(self) -> None:

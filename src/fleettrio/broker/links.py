@@ -1,4 +1,4 @@
-"""What the border gives to the session: AMQP connections and channels in Trio's flavour, as `amqp.py` implements them."""
+"""What the border gives to a session: AMQP connections and channels in Trio's flavour; `amqp.py` implements them."""
 
 from __future__ import annotations
 

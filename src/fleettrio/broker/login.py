@@ -40,7 +40,8 @@ class Address:
 def addresses(settings: BrokerSettings) -> tuple[Address, ...]:
     """The brokers of `settings.uris` in order, with the login as it is on disk now.
 
-    Raises `ConfigError` with every problem, `LoginRefused` when there is no password file just now. A user in `settings` stands before one in a URI; with neither it is guest.
+    Raises `ConfigError` with every problem, `LoginRefused` when there is no password file just now. A user in
+    `settings` stands before one in a URI; with neither it is guest.
     """
     problems: list[str] = [] if settings.uris else ["broker.uris: give at least one"]
     password = _password(settings)
@@ -113,7 +114,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def tls_context(ca_file: str) -> ssl.SSLContext:
-    """A context that verifies certificate and host name, TLS 1.2 or newer, trusting `ca_file` (the system when empty)."""
+    """Verifies certificate and host name, TLS 1.2 or newer; trusts `ca_file`, or the system's when it is empty."""
     try:
         context = ssl.create_default_context(cafile=ca_file or None)
     except (OSError, ssl.SSLError) as error:

@@ -81,9 +81,7 @@ def exchange_for(kind: str) -> str:
     return topology.ROSTER if kind == Kind.PRESENCE else topology.CONTROL
 
 
-def _of_gateway(
-    me: Identity, kind: Kind, to: str, trace_id: TraceId, now: Now, re: MsgId | None
-) -> Envelope:
+def _of_gateway(me: Identity, kind: Kind, to: str, trace_id: TraceId, now: Now, re: MsgId | None) -> Envelope:
     return Envelope(
         kind=kind,
         msg_id=_NO_MSG_ID,

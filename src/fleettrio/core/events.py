@@ -377,4 +377,3 @@ Event = (
     | StoreFailed
     | StoreRecovered
 )
-

@@ -20,40 +20,37 @@ from fleettrio.core import events as ev
 from fleettrio.core.actions import (
     Ack,
     Action,
-    CloseInbox,
-    DropEntity,
     EndSession,
     Fail,
     OpenInbox,
     ProbeStore,
-    RecordEntity,
     RecordPeer,
     RecordSetting,
-    Reject,
     Resolve,
     StoreAction,
     WatchEntity,
 )
-from fleettrio.core.calls import AttachedAs, PullCall, WaitCall, Waits
+from fleettrio.core.agents import Agents
+from fleettrio.core.arrivals import Arrivals
+from fleettrio.core.calls import PullCall, WaitCall, Waits
 from fleettrio.core.compose import Identity
-from fleettrio.core.inbox import Inbox, Limits, queue_owner
+from fleettrio.core.inbox import Inbox
+from fleettrio.core.ledger import Ledger, Limits, queue_owner
 from fleettrio.core.link import ForNotice, ForSent, Link
 from fleettrio.core.notices import Notices
 from fleettrio.core.outbox import Outbox
-from fleettrio.core.presence import SPOKEN_KINDS, Presence
+from fleettrio.core.presence import Presence
 from fleettrio.core.questions import Questions
 from fleettrio.core.refusals import Refusals
 from fleettrio.core.roster import Roster
 from fleettrio.core.rows import Entity, InboxRow, Peer, PeerEntity, SentRow
 from fleettrio.core.sends import Sends
 from fleettrio.core.timers import Timers
-from fleettrio.core.topology import InboxQueue
 from fleettrio.core.words import Words
-from fleettrio.errors import MalformedEnvelope, ProtocolMisuse
+from fleettrio.errors import ProtocolMisuse
 from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds, TraceId, WallMs
-from fleettrio.wire.envelope import NOTICE_KINDS, Kind, decode_envelope
+from fleettrio.wire.envelope import decode_envelope
 from fleettrio.wire.fleetfile import Fleet
-from fleettrio.wire.signing import Refusal, VerifiedEnvelope
 
 __all__ = ("Gateway", "Kept", "Settings")
 
@@ -100,7 +97,8 @@ class Gateway:
         self.roster = Roster(me, kept.entities, kept.peers, kept.others, rev=settings.epoch)
         self.outbox = Outbox(kept.sent, self.roster, self.waits, self.timers)
         self.notices = Notices(me, self.link, self.timers, self._takes, self._tell_neighbour)
-        self.inbox = Inbox(self.roster, self.notices, self.waits, self.timers, settings.limits, kept.seq)
+        self.ledger = Ledger(self.roster, self.notices, self.timers, settings.limits)
+        self.inbox = Inbox(self.ledger, self.roster, self.notices, self.waits, self.timers, kept.seq)
         self.questions = Questions(
             me,
             self.link,
@@ -111,9 +109,7 @@ class Gateway:
             born=settings.born,
         )
         self.questions.trust_rev = settings.fleet.rev
-        self.sends = Sends(
-            me, self.roster, self.link, self.inbox, self.outbox, self.questions, settings.body_limit
-        )
+        self.sends = Sends(me, self.roster, self.link, self.inbox, self.outbox, self.questions, settings.body_limit)
         self.words = Words(self.outbox, self.questions, self.roster)
         self.presence = Presence(
             me,
@@ -126,6 +122,8 @@ class Gateway:
             trace_id=settings.trace_id,
         )
         self.refusals = Refusals(me, self.link, self.roster)
+        self.arrivals = Arrivals(self.roster, self.inbox, self.questions, self.presence, self.words, self.refusals)
+        self.agents = Agents(self.roster, self.inbox, self.presence)
         self.store_trouble = ""
         self._kept_inbox = kept.inbox
         self.inbox_trouble: dict[Gid, str] = {}
@@ -161,7 +159,8 @@ class Gateway:
     def _handle(self, event: ev.Event, now: Now) -> list[Action]:  # noqa: C901 - one line per fact, no logic
         match event:
             case ev.Arrived():
-                return self._arrived(event, now)
+                self.link.heard(now.mono)
+                return self.arrivals.take(event, now)
             case ev.DuplicateArrived(tag):
                 return [Ack(tag)]
             case ev.RefusedArrival(tag, owner, refusal):
@@ -174,13 +173,13 @@ class Gateway:
             case ev.VerdictGiven():
                 return self._verdict(event, now)
             case ev.AgentReserved(gid, msg_id):
-                return self.inbox.reserved(gid, msg_id, now)
-            case ev.AgentNotReady():
-                return self._not_ready(event, now)
+                return self.inbox.forward.reserved(gid, msg_id, now)
+            case ev.AgentNotReady(gid, _, why, status, gone):
+                return self.agents.not_ready(gid, why, status, gone, now)
             case ev.Injected(gid, msg_id, outcome, via, detail):
                 return self._injected(event, now)
             case ev.AgentSeen(gid, status):
-                return self._agent_seen(gid, status, now)
+                return self.agents.seen(gid, status, now)
             case ev.SendAsked():
                 return self._unless_broken(event.call) or self.sends.send(event, now)
             case ev.ReplyAsked():
@@ -195,15 +194,15 @@ class Gateway:
             case ev.PullAsked(call, session, gid, limit, wait, sender):
                 return self._pull_asked(event, now)
             case ev.Confirmed(call, session, cursor):
-                return [*self.inbox.confirmed(session, cursor, now), Resolve(call, None)]
+                return [*self.inbox.offers.confirmed(session, cursor, now), Resolve(call, None)]
             case ev.CallEnded(call, session, gone):
                 return self._call_ended(event, now)
             case ev.PingAsked():
                 return self._ping_asked(event, now)
             case ev.Attached(call, entity):
-                return self._attached(call, entity, now)
+                return self.agents.attached(call, entity, now)
             case ev.Detached(call, gid, forget):
-                return self._detached(call, gid, forget, now)
+                return self.agents.detached(call, gid, forget, now)
             case ev.BeatDue():
                 return self.presence.beat(now)
             case ev.Loaded():
@@ -234,64 +233,8 @@ class Gateway:
                 return self._store_failed(event, now)
             case ev.StoreRecovered():
                 self.store_trouble = ""
-                return [action for gid in self.roster.entities for action in self.inbox.pump(gid, now)]
+                return [action for gid in self.roster.entities for action in self.inbox.forward.pump(gid, now)]
         raise ProtocolMisuse(f"no rule for {event!r}")
-
-    def _arrived(self, event: ev.Arrived, now: Now) -> list[Action]:
-        self.link.heard(now.mono)
-        message, kind, tag = event.message, event.message.envelope.kind, event.tag
-        try:
-            if isinstance(event.owner, InboxQueue):
-                return self._message_arrived(event.owner, message, event, now)
-            if kind == Kind.PRESENCE:
-                return self.presence.arrive(tag, message, now)
-            if kind in NOTICE_KINDS:
-                return self.words.arrive(tag, message, now)
-            if kind not in SPOKEN_KINDS:
-                raise _Refused("unknown-kind", f"{kind} is not spoken by this version")
-            return [*self._control_arrived(message, now), Ack(tag)]
-        except MalformedEnvelope as error:
-            return self._refuse(event, "malformed", str(error), now)
-        except _Refused as refused:
-            return self._refuse(event, refused.reason, refused.detail, now)
-
-    def _refuse(self, event: ev.Arrived, reason: str, detail: str, now: Now) -> list[Action]:
-        envelope = event.message.envelope
-        refusal = Refusal(
-            reason, detail, envelope, event.message.leaf, True, envelope.host, envelope.trace_id
-        )
-        return self.refusals.refuse(event.tag, event.owner, refusal, now)
-
-    def _message_arrived(
-        self, owner: InboxQueue, message: VerifiedEnvelope, event: ev.Arrived, now: Now
-    ) -> list[Action]:
-        envelope = message.envelope
-        if envelope.kind not in SPOKEN_KINDS:
-            raise _Refused("unknown-kind", f"{envelope.kind} is not spoken by this version")
-        if owner.gid not in self.roster.entities:
-            raise _Refused("recipient-gone", "nobody has this inbox any more")
-        if self.inbox.holds(message, owner.gid):
-            return [Ack(event.tag)]
-        answered: list[Action] = []
-        if envelope.kind == Kind.REPLY and envelope.re is not None:
-            answered = self.questions.answered(envelope.re, envelope.sender, envelope.msg_id, now)
-        return [*self.inbox.arrive(message, owner.gid, now), *answered, Ack(event.tag)]
-
-    def _control_arrived(self, message: VerifiedEnvelope, now: Now) -> list[Action]:
-        match message.envelope.kind:
-            case Kind.QUERY:
-                return self.questions.on_query(message, now)
-            case Kind.RECALL:
-                return self.questions.on_recall(message, now)
-            case Kind.PING:
-                return self.questions.on_ping(message, now)
-            case Kind.PONG:
-                return self.questions.on_pong(message, now)
-            case Kind.ROSTER_ASK:
-                return self.presence.on_roster_ask(message, now)
-            case Kind.ROSTER:
-                return self.presence.on_roster(message, now)
-        return []
 
     # --- publishes
 
@@ -325,66 +268,18 @@ class Gateway:
         self.link.opened(now)
         self.presence.session_opened(now)
         actions: list[Action] = [
-            OpenInbox(queue_owner(e)) for e in self.roster.entities.values() if not self.inbox.is_full(e.gid)
+            OpenInbox(queue_owner(e)) for e in self.roster.entities.values() if not self.ledger.is_full(e.gid)
         ]
         actions += self.presence.beat(now)
         for host in list(self.roster.peers):
             actions += self.presence.ask_roster(host, now) if self.roster.peers[host].roster_rev < 0 else []
         return [*actions, *self.notices.session_opened(now)]
 
-    # --- agents
-
-    def _attached(self, call: int, entity: Entity, now: Now) -> list[Action]:
-        known = self.roster.entities.get(entity.gid)
-        entity = self.roster.put(entity)
-        self.presence.changed(entity.gid, now)
-        actions: list[Action] = [RecordEntity(entity), WatchEntity(entity, present=True)]
-        if known is None or queue_owner(known) != queue_owner(entity):
-            actions.append(OpenInbox(queue_owner(entity)))
-        return [*actions, Resolve(call, AttachedAs(entity)), *self.inbox.pump(entity.gid, now)]
-
-    def _detached(self, call: int, gid: Gid, forget: bool, now: Now) -> list[Action]:
-        entity = self.roster.entities.get(gid)
-        if entity is None:
-            raise ProtocolMisuse(f"detach of {gid}, which does not live here")
-        if not forget:
-            away = self.roster.put(dataclasses.replace(entity, status="away", since=now.wall))
-            self.presence.changed(gid, now)
-            return [RecordEntity(away), WatchEntity(away, present=False), Resolve(call, AttachedAs(away))]
-        ended = self.inbox.close(gid, "recipient-gone", now)
-        self.roster.drop(gid)
-        return [
-            *ended,
-            DropEntity(gid),
-            WatchEntity(entity, present=False),
-            CloseInbox(queue_owner(entity)),
-            *self.presence.gone(entity, now),
-            Resolve(call, AttachedAs(dataclasses.replace(entity, status="gone"))),
-        ]
-
-    def _agent_seen(self, gid: Gid, status: str, now: Now) -> list[Action]:
-        entity = self.roster.entities.get(gid)
-        if entity is None or entity.status in ("stopping", "gone"):
-            return []
-        actions: list[Action] = []
-        if entity.status != status:
-            entity = self.roster.put(dataclasses.replace(entity, status=status, since=now.wall))
-            self.presence.changed(gid, now)
-            actions.append(RecordEntity(entity))
-        return [*actions, *(self.inbox.pump(gid, now) if status == "idle" else [])]
-
-    def _not_ready(self, event: ev.AgentNotReady, now: Now) -> list[Action]:
-        status = "away" if event.gone else event.status
-        return [
-            *self.inbox.not_ready(event.gid, event.msg_id, event.why, now),
-            *(self._agent_seen(event.gid, status, now) if status not in ("idle", "unknown") else []),
-        ]
-
     def _injected(self, event: ev.Injected, now: Now) -> list[Action]:
         row = self.inbox.rows.get((event.msg_id, event.gid))
         if row is not None and event.outcome == "submitted":
             self.sends.put_into(event.gid, row.depth)
-        return self.inbox.injected(event.gid, event.msg_id, event.outcome, event.via, event.detail, now)
+        return self.inbox.forward.injected(event.gid, event.msg_id, event.outcome, event.via, event.detail, now)
 
     # --- calls
 
@@ -408,7 +303,7 @@ class Gateway:
             self.waits.end(event.call)
             self.sends.end_call(event.call)
             self.questions.end_ping(event.call)
-        return self.inbox.session_gone(event.session, now) if event.gone else []
+        return self.inbox.offers.session_gone(event.session, now) if event.gone else []
 
     def _ping_asked(self, event: ev.PingAsked, now: Now) -> list[Action]:
         if why := self.link.why_not():
@@ -441,7 +336,7 @@ class Gateway:
         is_first, self.store_trouble = not self.store_trouble, event.reason
         actions: list[Action] = []
         for row, before in event.undo:
-            actions += self.inbox.undo(row, before, now)
+            self.inbox.undo(row, before, now)
         actions += [self._broken(call) for call in event.calls]
         self.timers.set_if_unset(("probe",), Seconds(now.mono + PROBE_S))
         return [*actions, EndSession(f"store: {event.reason}")] if is_first else actions
@@ -462,9 +357,9 @@ class Gateway:
             case ("expiry", msg_id, gid):
                 return self.inbox.expired((MsgId(msg_id), Gid(gid)), now)
             case ("gate", gid):
-                return self.inbox.pump(Gid(gid), now)
+                return self.inbox.forward.pump(Gid(gid), now)
             case ("lease", cursor):
-                return self.inbox.lease_over(int(cursor), now)
+                return self.inbox.offers.lease_over(int(cursor), now)
             case ("bound", msg_id, gid):
                 row, actions = self.outbox.bound_passed((MsgId(msg_id), Gid(gid)), now)
                 return [*actions, *(self.questions.recall(row.to_host, now) if row else [])]
@@ -511,15 +406,6 @@ class Gateway:
         if row.state.is_open:
             state = "held"
         return self.outbox.word(sent, state, row.reason, row.detail, row.via, row.at, "peer", now)
-
-
-class _Refused(Exception):
-    """A verified delivery that this gateway does not take."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.detail = detail
 
 
 _RECORDED = tuple(StoreAction.__args__)

@@ -189,5 +189,3 @@ class Link:
         if next_at is not None:
             self._timers.set(("link",), next_at)
         return late
-
-

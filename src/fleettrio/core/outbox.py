@@ -98,7 +98,9 @@ class Outbox:
             case "unroutable" | "nacked":
                 return self.fail(key, verdict, detail, now)
             case "outcome-unknown" if row.state in (SentState.ACCEPTED, SentState.WRITTEN):
-                return self._change(row, now, state=SentState.OUTCOME_UNKNOWN, reason=detail or "no confirm from broker")
+                return self._change(
+                    row, now, state=SentState.OUTCOME_UNKNOWN, reason=detail or "no confirm from broker"
+                )
         return []
 
     def fail(self, key: Key, reason: str, detail: str, now: Now) -> list[Action]:

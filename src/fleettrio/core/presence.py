@@ -208,9 +208,7 @@ class Presence:
     def on_roster(self, message: VerifiedEnvelope, now: Now) -> list[Action]:
         body = RosterPart.from_bytes(message.body)
         host = message.envelope.host
-        entities = tuple(
-            _peer_entity(host, entry) for entry in body.entities if self._is_theirs(entry, host)
-        )
+        entities = tuple(_peer_entity(host, entry) for entry in body.entities if self._is_theirs(entry, host))
         self._timers.cancel(("roster-again", host))
         peer = self._roster.replaced(host, body.roster_rev, entities, is_first=body.part == 0)
         actions: list[Action] = [RecordPeerEntities(host, entities, replace=body.part == 0)]
@@ -254,5 +252,3 @@ def _peer_entity(host: HostId, entry: EntityPresence) -> PeerEntity:
         head=entry.head,
         rev=entry.rev,
     )
-
-

@@ -27,7 +27,16 @@ from fleettrio.wire.signing import Refusal
 
 __all__ = ("Refusals",)
 
-_TOLD_ABOUT = MESSAGE_KINDS | {Kind.SPAWN, Kind.STOP, Kind.PAUSE, Kind.PING, Kind.QUERY, Kind.RECALL, Kind.TRACE, Kind.RPC}
+_TOLD_ABOUT = MESSAGE_KINDS | {
+    Kind.SPAWN,
+    Kind.STOP,
+    Kind.PAUSE,
+    Kind.PING,
+    Kind.QUERY,
+    Kind.RECALL,
+    Kind.TRACE,
+    Kind.RPC,
+}
 UNTRUSTED_EVERY_S = 1.0
 
 

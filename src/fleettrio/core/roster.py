@@ -199,5 +199,3 @@ class Roster:
             yield Target(e.gid, self._me.host, e.name, e.takes)
         for o in self.others.values():
             yield Target(o.gid, o.host, o.name, o.takes)
-
-

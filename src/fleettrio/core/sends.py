@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from fleettrio._accel import leaf_of
 from fleettrio.core.actions import Action, Fail, Publish, RecordKey, RecordSent, Resolve
 from fleettrio.core.calls import Accepted, Key
 from fleettrio.core.compose import Identity, message
@@ -26,7 +27,6 @@ from fleettrio.wire.envelope import (
     encode_envelope,
     longest_lifetime_ms,
 )
-from fleettrio._accel import leaf_of
 from fleettrio.wire.signing import VerifiedEnvelope
 
 __all__ = ("Sends",)
@@ -124,7 +124,7 @@ class Sends:
             depth=original.depth + 1,
         )
         keyed = RecordKey(event.key, event.sender, (event.msg_id,)) if event.key else None
-        seen = self._inbox.seen_answered(original, now)
+        seen = self._inbox.forward.seen_answered(original, now)
         return [*seen, *self._go_out(event.call, [(target, envelope)], event.body, keyed, now)]
 
     def retry(self, event: RetryAsked, envelope: Envelope, now: Now) -> list[Action]:
@@ -220,7 +220,7 @@ class Sends:
     def _to_neighbour(
         self, row: SentRow, envelope: Envelope, header: bytes, body: bytes, now: Now
     ) -> tuple[SentRow, list[Action]]:
-        if self._inbox.is_full(row.gid):
+        if self._inbox.ledger.is_full(row.gid):
             failed = dataclasses.replace(row, state=SentState.FAILED, reason="inbox-full", said_by="peer")
             return failed, [RecordSent(failed)]
         confirmed = dataclasses.replace(row, state=SentState.CONFIRMED)
@@ -231,9 +231,7 @@ class Sends:
             answered = self._questions.answered(envelope.re, envelope.sender, envelope.msg_id, now)
         return confirmed, [RecordSent(confirmed), *arrived, *answered]
 
-    def _to_broker(
-        self, row: SentRow, envelope: Envelope, body: bytes, now: Now
-    ) -> tuple[SentRow, list[Action]]:
+    def _to_broker(self, row: SentRow, envelope: Envelope, body: bytes, now: Now) -> tuple[SentRow, list[Action]]:
         if why := self._link.why_not():
             failed = dataclasses.replace(
                 row, state=SentState.FAILED, reason=why[0], detail=why[1], said_by="own", at=now.wall
@@ -263,5 +261,3 @@ class Sends:
 
 def _fail(call: int, code: int, reason: str, message: str, hint: str = "") -> Fail:
     return Fail(call=call, code=code, reason=reason, message=message, hint=hint)
-
-

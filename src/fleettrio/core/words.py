@@ -59,7 +59,9 @@ class Words:
             for word, row in zip(words, rows, strict=True):
                 if row is None or row.to_host != host or row.leaf != word.leaf:
                     actions.append(
-                        Note("not-party", word.msg_id, word.gid, message.envelope.trace_id, host, word.state, word.reason)
+                        Note(
+                            "not-party", word.msg_id, word.gid, message.envelope.trace_id, host, word.state, word.reason
+                        )
                     )
                     continue
                 is_party = True
@@ -98,12 +100,12 @@ def _words_of(message: VerifiedEnvelope) -> list[_Word]:
             failed = Failed.from_bytes(body)
             state = "expired" if failed.reason == f"{REFUSED}expired" or failed.reason == "expired" else "failed"
             return [
-                _Word(re, Gid(failed.gid), Leaf(failed.leaf), state, failed.reason, failed.detail, "", WallMs(failed.at))
+                _Word(
+                    re, Gid(failed.gid), Leaf(failed.leaf), state, failed.reason, failed.detail, "", WallMs(failed.at)
+                )
             ]
         case _:
             return [
-                _Word(
-                    MsgId(f.msg_id), Gid(f.gid), Leaf(f.leaf), f.state, f.reason, f.detail, f.via, WallMs(f.at)
-                )
+                _Word(MsgId(f.msg_id), Gid(f.gid), Leaf(f.leaf), f.state, f.reason, f.detail, f.via, WallMs(f.at))
                 for f in Outcome.from_bytes(body).fates
             ]

@@ -11,8 +11,8 @@ import secrets
 import trio
 
 from fleettrio.core.actions import Inject, Reserve
-from fleettrio.core.events import AgentNotReady, AgentReserved, AgentSeen, Injected
 from fleettrio.core.compose import human_of
+from fleettrio.core.events import AgentNotReady, AgentReserved, AgentSeen, Injected
 from fleettrio.core.rows import Entity, InboxRow
 from fleettrio.errors import StoreError
 from fleettrio.ids import Now, short_id
@@ -85,9 +85,7 @@ async def _write(row: InboxRow, reserved: Reserved, transport: Transport, perfor
     with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_LIMIT_S):
         if delivery.outcome is DeliveryOutcome.SUBMITTED:
             await performer.handle(AgentSeen(row.gid, "working"))
-        await performer.handle(
-            Injected(row.gid, row.msg_id, str(delivery.outcome), transport.name, delivery.detail)
-        )
+        await performer.handle(Injected(row.gid, row.msg_id, str(delivery.outcome), transport.name, delivery.detail))
 
 
 async def _text(row: InboxRow, performer: Performer) -> Text:
@@ -118,5 +116,3 @@ def frame_facts(row: InboxRow, performer: Performer, now: Now) -> FrameFacts:
 
 def _status(state: AgentState) -> str:
     return {AgentState.GONE: "away", AgentState.UNKNOWN: "idle"}.get(state, str(state))
-
-

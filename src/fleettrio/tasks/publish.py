@@ -67,7 +67,9 @@ async def _publish(batch: list[Publish], broker: BrokerSession, performer: Perfo
             return
     now = performer.clock.now()
     batch = [_with_msg_id(publish, now) for publish in batch]
-    messages = [(publish.sent.header if publish.sent else encode_envelope(publish.envelope), publish.body) for publish in batch]
+    messages = [
+        (publish.sent.header if publish.sent else encode_envelope(publish.envelope), publish.body) for publish in batch
+    ]
     signed = signer.sign(messages)
     records: list[StoreAction] = []
     for publish, (sig, proof) in zip(batch, signed, strict=True):
@@ -158,5 +160,3 @@ def _failpoints(batch: list[PublishVerdict], performer: Performer) -> None:
             failpoint("S2-written")
         elif isinstance(purpose, ForNotice):
             failpoint("R8-published")
-
-

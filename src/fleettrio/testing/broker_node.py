@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 from urllib.parse import quote
 
 import trio
@@ -37,7 +38,7 @@ class BrokerNodeError(FleetTrioError):
 
 
 class BrokerNode:
-    """One node and its port mapper. `start()` … `stop()` may be repeated: ports and data stay. `close()` ends it all."""
+    """One node and its port mapper. `start()` and `stop()` may be repeated: ports and data stay. `close()` ends all."""
 
     def __init__(self, folder: Path, *, tls: bool = False, config: str = "") -> None:
         """`folder` is made when missing. `tls` adds a second port; `config` is appended to its `rabbitmq.conf`."""
@@ -97,7 +98,7 @@ class BrokerNode:
 
     # Its life
 
-    def __enter__(self) -> BrokerNode:
+    def __enter__(self) -> Self:
         try:
             self.start()
         except BaseException:
@@ -137,7 +138,8 @@ class BrokerNode:
                     start_new_session=True,
                 )
             except FileNotFoundError as error:
-                raise BrokerNodeError(f"{command[0]} is not installed", hint="apt-get install rabbitmq-server") from error
+                hint = "apt-get install rabbitmq-server"
+                raise BrokerNodeError(f"{command[0]} is not installed", hint=hint) from error
 
     def wait_ready(self, limit_s: float = START_LIMIT_S) -> None:
         """Wait until the node answers the AMQP greeting. Raises `BrokerNodeError` with the end of its log."""
@@ -146,7 +148,7 @@ class BrokerNode:
             if self._server is None or self._server.poll() is not None:
                 raise BrokerNodeError(f"the private broker ended while starting:\n{self._last_words()}")
             if time.monotonic() > deadline:
-                raise BrokerNodeError(f"the private broker takes no connection after {limit_s:g} s:\n{self._last_words()}")
+                raise BrokerNodeError(f"the private broker is not up after {limit_s:g} s:\n{self._last_words()}")
             time.sleep(_LOOK_AGAIN_S)
 
     def _last_words(self) -> str:
@@ -229,8 +231,7 @@ class BrokerNode:
     def add_vhost(self, name: str, user: str = "guest") -> None:
         """Make a virtual host in which `user` may do everything."""
         self.evaluate(
-            f'ok = rabbit_vhost:add({_text(name)}, <<"fleettrio">>),'
-            f"{_permissions(user, name, '.*', '.*', '.*')}."
+            f'ok = rabbit_vhost:add({_text(name)}, <<"fleettrio">>),{_permissions(user, name, ".*", ".*", ".*")}.'
         )
 
     def delete_vhost(self, name: str) -> None:

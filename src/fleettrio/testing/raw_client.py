@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Self
 
 from fleettrio.errors import FleetTrioError
 
@@ -109,7 +110,13 @@ class RawClient:
     """Connected and ready when made. A context manager."""
 
     def __init__(
-        self, port: int, vhost: str = "/", *, host: str = "127.0.0.1", user: str = "guest", password: str = "guest"
+        self,
+        port: int,
+        vhost: str = "/",
+        *,
+        host: str = "127.0.0.1",
+        user: str = "guest",
+        password: str = "guest",  # noqa: S107  RabbitMQ's own default, on loopback only
     ) -> None:
         self._socket = socket.create_connection((host, port), timeout=_TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -135,7 +142,7 @@ class RawClient:
         self._method(_CHANNEL, _CONFIRM_SELECT, b"\x00")
         self._expect(_CHANNEL, _CONFIRM_SELECT_OK)
 
-    def __enter__(self) -> RawClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -250,5 +257,6 @@ class RawClient:
     def _surprise(method: tuple[int, ...], payload: bytes) -> RawClientError:
         if method in (_CLOSE, _CHANNEL_CLOSE):
             (code,) = struct.unpack(">H", payload[4:6])
-            return RawClientError(f"closed by the broker: {code} {payload[7 : 7 + payload[6]].decode(errors='replace')}")
+            text = payload[7 : 7 + payload[6]].decode(errors="replace")
+            return RawClientError(f"closed by the broker: {code} {text}")
         return RawClientError(f"the broker answered with method {method}")

@@ -109,9 +109,8 @@ def _give_token(attached: Attached, *, as_json: bool) -> int:
         print_json(attached)
         return 0
     print(f"export {TOKEN_VARIABLE}={shlex.quote(attached.token)}")
-    note(
-        f"{attached.name}@{attached.host} is {'known' if attached.is_new else 'back'}; its messages and id are its own"
-    )
+    again = "" if attached.is_new else " again, with the id and inbox it had"
+    note(f"{attached.name}@{attached.host} is attached{again}; the line above is for its shell")
     return 0
 
 

@@ -35,19 +35,20 @@ _DURATION = re.compile(r"(?P<number>\d{1,9}(\.\d{1,3})?)(?P<unit>s|m|min|h|d|)")
 DURATION = _Duration()
 
 
-def read_body(argument: str | None, file: BinaryIO | None) -> bytes:
-    """The body from `--file`, from the argument, or from standard input (`-`, or neither given).
+def read_body(argument: str | None, file: str | None) -> bytes:
+    """The body from the file, from the argument, or from standard input (`-`, or neither given).
 
     Raises click.UsageError when there are two, when standard input is a terminal nobody asked to type into, or when the
     body is over 1 MiB.
     """
     if file is not None and argument is not None:
         raise click.UsageError("a body and --file were both given: one is enough")
-    if file is not None:
-        return _bounded(file)
+    if file is not None and file != "-":
+        with open(file, "rb") as stream:
+            return _bounded(stream)
     if argument is not None and argument != "-":
         return _checked(argument.encode("utf-8", "surrogateescape"))
-    if argument is None and sys.stdin.isatty():
+    if argument is None and file is None and sys.stdin.isatty():
         raise click.UsageError("no body: give it as the last argument, with --file, or on standard input")
     return _bounded(sys.stdin.buffer)
 

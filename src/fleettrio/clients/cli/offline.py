@@ -16,6 +16,7 @@ from fleettrio.api.schema import Check
 from fleettrio.config import Config, Paths, load_config, resolve_paths
 from fleettrio.errors import ConfigError
 from fleettrio.private_files import private_problem
+from fleettrio.store.lock import lock_path
 
 __all__ = ("offline_checks",)
 
@@ -129,9 +130,10 @@ def _lock(paths: Paths) -> Check:
         probe.settimeout(_CONNECT_S)
         if probe.connect_ex(str(paths.socket)) == 0:
             return Check("home", ok=True, detail=str(paths.state_dir))
-    if not paths.lock.exists():
+    file = lock_path(paths.store)
+    if not file.exists():
         return Check("home", ok=True, detail=str(paths.state_dir))
-    with paths.lock.open("rb") as lock:
+    with file.open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
@@ -140,7 +142,7 @@ def _lock(paths: Paths) -> Check:
             return Check(
                 "home",
                 ok=False,
-                detail=f"a second daemon{who} holds {paths.lock} and does not answer on {paths.socket}",
+                detail=f"a second daemon{who} holds {file} and does not answer on {paths.socket}",
                 fix=f"end it: kill {holder}" if holder.isdigit() else "end that daemon",
             )
     return Check("home", ok=True, detail=str(paths.state_dir))

@@ -6,10 +6,11 @@ What was asked for goes to standard output; notes, errors and progress go to sta
 from __future__ import annotations
 
 import os
+import re
 import sys
-import textwrap
 import time
 from collections.abc import Iterable, Sequence
+from unicodedata import combining, east_asian_width
 
 import msgspec
 
@@ -19,6 +20,9 @@ __all__ = ("WIDTH", "at_time", "note", "print_error", "print_json", "print_table
 
 WIDTH = 80
 _CELL_LIMIT = 400
+_GAP = 2
+_LAST_COLUMN = 16
+"""What the last column has at least, if it has so much to say."""
 
 
 def width() -> int:
@@ -63,30 +67,46 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, indent
     from rich.table import Table
     from rich.text import Text
 
+    lines = [[one_line(cell, _CELL_LIMIT) for cell in row] for row in rows]
     is_terminal = sys.stdout.isatty()
-    console = Console(
-        file=sys.stdout, width=width() - len(indent), color_system="auto" if is_terminal else None, markup=False, emoji=False,
-        highlight=False, force_terminal=is_terminal,
-    )  # fmt: skip
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if is_terminal else "")
-    for header in headers[:-1]:
-        table.add_column(Text(header), no_wrap=True, overflow="ellipsis")
+    room = width() - len(indent)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold" if is_terminal else "")
+    for header, columns in zip(headers[:-1], _column_widths([headers, *lines], room), strict=True):
+        table.add_column(Text(header), width=columns, no_wrap=True, overflow="ellipsis")
     table.add_column(Text(headers[-1]), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(one_line(cell, _CELL_LIMIT)) for cell in row))
+    for line in lines:
+        table.add_row(*map(Text, line))
+    console = Console(
+        width=room,
+        color_system="auto" if is_terminal else None,
+        force_terminal=is_terminal,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
     with console.capture() as captured:
         console.print(table)
-    for line in captured.get().splitlines():
-        print(f"{indent}{line}".rstrip())
+    for text in captured.get().splitlines():
+        print(f"{indent}{text}".rstrip())
+
+
+def _column_widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Widths of all columns but the last: what they need, the widest ones giving way until the last has its room."""
+    widths = [max(_cells(cell) for cell in column) for column in list(zip(*lines, strict=True))[:-1]]
+    room -= _GAP * len(widths) + min(_LAST_COLUMN, max(_cells(line[-1]) for line in lines))
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def at_time(wall_ms: int) -> str:
-    """A moment as the person's clock shows it: the time of today, else with the date; `-` for never."""
+    """A moment as the person's clock shows it: the time of today, else with its date; `-` for never."""
     if wall_ms <= 0:
         return "-"
     moment = time.localtime(wall_ms / 1000)
-    is_today = moment[:3] == time.localtime()[:3]
-    return time.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M", moment)
+    today = time.localtime()
+    form = "%H:%M" if moment[:3] == today[:3] else "%m-%d %H:%M" if moment[0] == today[0] else "%Y-%m-%d"
+    return time.strftime(form, moment)
 
 
 def span(seconds: float) -> str:
@@ -97,6 +117,25 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def _cells(text: str) -> int:
+    """Columns that a terminal gives to `text`."""
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
 def _wrapped(text: str, indent: str) -> str:
-    lines = textwrap.wrap(text, width(), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
-    return "\n".join(lines)
+    """Words on lines of at most `width()` columns; a word longer than a line is cut."""
+    room = width()
+    lines: list[str] = []
+    line = ""
+    for word in re.findall(r" *[^ ]+", text):
+        piece = word if line.strip() or not lines else word.lstrip()
+        is_cut_anyway = _cells(word) > room - len(indent)
+        if _cells(line + piece) > room and line.strip() and not is_cut_anyway:
+            lines.append(line)
+            line, piece = indent, word.lstrip()
+        for char in piece:
+            if _cells(line + char) > room:
+                lines.append(line)
+                line = indent
+            line += char
+    return "\n".join([*lines, line])

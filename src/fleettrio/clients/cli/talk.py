@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
@@ -15,6 +15,9 @@ from fleettrio.clients.cli.waiting import describe, wait_for, worst_exit
 from fleettrio.clients.client import Client, ConnectionLost
 
 __all__ = ("reply", "send")
+
+
+_FILE = click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
 
 
 class _SendCommand(click.Command):
@@ -35,7 +38,7 @@ class _SendCommand(click.Command):
     "  fleettrio send --retry 9f31c2d4 --file brief.md",
 )
 @click.argument("words", nargs=-1, metavar="TO... [BODY|-]")
-@click.option("--file", type=click.File("rb"), help="Take the body from this file, byte for byte.")
+@click.option("--file", type=_FILE, help="Take the body from this file, byte for byte.")
 @click.option(
     "--wait",
     type=click.Choice(["answer", "delivered"]),
@@ -54,7 +57,7 @@ class _SendCommand(click.Command):
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def send(
     words: tuple[str, ...],
-    file: BinaryIO | None,
+    file: str | None,
     wait: str | None,
     timeout: float,
     retry: str,
@@ -106,10 +109,10 @@ def _split(words: tuple[str, ...], *, has_file: bool, is_retry: bool) -> tuple[l
 )
 @click.argument("message_id", metavar="ID")
 @click.argument("body", required=False, metavar="[BODY|-]")
-@click.option("--file", type=click.File("rb"), help="Take the body from this file, byte for byte.")
+@click.option("--file", type=_FILE, help="Take the body from this file, byte for byte.")
 @click.option("--key", default="", help="The same key again is the same message: safe to repeat.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def reply(message_id: str, body: str | None, file: BinaryIO | None, key: str, as_json: bool) -> int:
+def reply(message_id: str, body: str | None, file: str | None, key: str, as_json: bool) -> int:
     """Answer a message that came to you.
 
     ID is the id in the message's frame, an ending of it, or @last.

@@ -20,6 +20,7 @@ from fleettrio.local.sanitise import one_line
 __all__ = ("describe", "wait_for", "worst_exit")
 
 STILL_WAITING = 6
+_UNKNOWN = 5
 _CALL_S = 50.0
 """The longest a `wait` call may take by contract."""
 _LIVE_CALL_S = 3.0
@@ -36,7 +37,7 @@ def worst_exit(messages: Iterable[MessageView]) -> int:
 def describe(message: MessageView) -> str:
     """One line about a message: recipient and state."""
     reason = f"({message.reason})" if message.reason else ""
-    return one_line(f"{message.recipient}  {message.state}{reason}", 68)
+    return f"{one_line(message.recipient, 40)}  {one_line(message.state + reason, 28)}"
 
 
 def wait_for(client: Client, sent: Sequence[MessageView], until: str, timeout_s: float, *, as_json: bool) -> int:
@@ -65,6 +66,7 @@ class _Waiting:
         self._as_json = as_json
         self._views = {view.msg_id: view for view in sent}
         self._open = {view.msg_id for view in sent if not worst_exit([view])}
+        self._answered: set[str] = set()
         self._answers: list[InboxMessage] = []
         self._cursor = 0
         self._began = time.monotonic()
@@ -91,8 +93,11 @@ class _Waiting:
                 for answer in waited.answers:
                     self._print_answer(answer)
                 self._confirm()
-        self._open -= {answer.re for answer in waited.answers if answer.re is not None}
-        self._open -= {view.msg_id for view in waited.messages if view.answered_by or worst_exit([view])}
+        self._answered |= {answer.re for answer in waited.answers if answer.re is not None}
+        self._answered |= {view.msg_id for view in waited.messages if view.answered_by}
+        self._open -= self._answered
+        # Unknown and unconfirmed may still turn into an answer: only the daemon ends a wait for those.
+        self._open -= {view.msg_id for view in waited.messages if worst_exit([view]) not in (0, _UNKNOWN)}
 
     def _print_answer(self, answer: InboxMessage) -> None:
         after = span(time.monotonic() - self._began)
@@ -119,8 +124,9 @@ class _Waiting:
             print_json(Waited(not self._open, views, self._answers, self._cursor))
             if self._answers:
                 self._confirm()
+        failed = [view for view in views if view.msg_id not in self._answered and worst_exit([view])]
         for view in views:
-            if worst_exit([view]):
+            if view in failed:
                 print_error(f"{view.short} to {view.recipient}: {view.sentence}", f"fleettrio show {view.short}")
             elif view.msg_id in self._open:
                 note(f"still waiting: {view.short} to {view.recipient}: {view.sentence}")
@@ -128,7 +134,7 @@ class _Waiting:
                 print(f"{view.short}  {describe(view)}")
         if self._open:
             self.say_how_to_look_later()
-        return worst_exit(views) or (STILL_WAITING if self._open else 0)
+        return worst_exit(failed) or (STILL_WAITING if self._open else 0)
 
     def say_how_to_look_later(self) -> None:
         for msg_id in sorted(self._open):

@@ -6,8 +6,8 @@ Rules: a bracketed paste is one piece of text, Enter submits, a line feed from t
 At a dialog pasted text is lost, and Enter allows. While it works, Enter queues. From outside: SIGUSR1 opens the dialog,
 SIGUSR2 ends the work (or the dialog).
 
-The log has one JSON object a line: `{"event": …}` with `turn` (`text`), `queued`, `ignored` (an Enter), `lost` (a paste),
-`allowed`, `begun` and `ended`. A text is exact: `text.encode("utf-8", "surrogateescape")` gives the bytes back.
+The log has one JSON object a line: `{"event": …}` with `turn` (`text`), `queued`, `ignored` (an Enter), `lost` (a
+paste), `allowed`, `begun` and `ended`. A text is exact: `text.encode("utf-8", "surrogateescape")` gives the bytes back.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class TmuxRoom:
         return done.stdout.strip()
 
     def run(self, argv: Sequence[str]) -> str:
-        """Start a program in a pane of its own (110 × 40); the pane's id."""
+        """Start a program in a pane of its own (110 by 40); the pane's id."""
         return self.tmux("new-window", "-d", "-P", "-F", "#{pane_id}", shlex.join(argv))
 
     async def start(self, *options: str) -> StandIn:

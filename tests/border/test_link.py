@@ -1,0 +1,120 @@
+"""A broker that is killed, frozen or out of memory: what a session says of it, and how soon."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from fleettrio.broker.amqp import open_session
+from fleettrio.broker.port import BrokerSession, BrokerSettings, LinkBlocked, LinkUnblocked, Verdict
+from fleettrio.errors import SessionLost
+from fleettrio.testing.broker_node import BrokerNode
+from tests.border.inbox import INBOX, LIMIT_S, consume, message, send, verdict
+
+
+@contextlib.contextmanager
+def frozen(broker: BrokerNode) -> Iterator[None]:
+    broker.freeze()
+    try:
+        yield
+    finally:
+        broker.thaw()
+
+
+async def test_an_alarm_blocks_the_publishing_connection_and_not_the_other(
+    session: BrokerSession, broker: BrokerNode
+) -> None:
+    sent = message()
+    broker.raise_memory_alarm()
+    try:
+        session.publish([sent])
+        with trio.fail_after(LIMIT_S):
+            assert await session.events.receive() == LinkBlocked("low on memory")
+        await consume(session)
+        with pytest.raises(trio.WouldBlock):
+            session.verdicts.receive_nowait()
+    finally:
+        broker.clear_alarm()
+    with trio.fail_after(LIMIT_S):
+        assert await session.events.receive() == LinkUnblocked()
+    assert (await verdict(session)).verdict is Verdict.CONFIRMED
+
+
+async def test_a_frozen_broker_leaves_a_publish_open_and_the_late_confirm_is_still_its_verdict(
+    session: BrokerSession, broker: BrokerNode
+) -> None:
+    heard = session.last_heard
+    sent = message()
+    with frozen(broker):
+        session.publish([sent])
+        with trio.move_on_after(1.0):
+            pytest.fail(f"a frozen broker confirmed: {await session.verdicts.receive()}")
+        assert session.last_heard == heard
+    late = await verdict(session)
+    assert (late.id, late.verdict) == (sent.id, Verdict.CONFIRMED)
+    assert session.last_heard > heard
+
+
+async def test_a_call_to_a_frozen_broker_ends_the_session_at_its_deadline(
+    border: None, broker: BrokerNode, settings: BrokerSettings
+) -> None:
+    hasty = BrokerSettings(uris=settings.uris, call_limit_s=0.3)
+    async with open_session(hasty, 1) as session:
+        with frozen(broker):
+            with trio.fail_after(LIMIT_S), pytest.raises(SessionLost, match=r"did not answer within 0\.3 s"):
+                await session.message_count(INBOX.name)
+            with trio.fail_after(LIMIT_S), pytest.raises(SessionLost, match="did not answer"):
+                await session.run_until_lost()
+
+
+async def test_leaving_a_session_with_a_frozen_broker_takes_under_two_seconds(
+    border: None, broker: BrokerNode, settings: BrokerSettings
+) -> None:
+    sent = message(b"x" * 256_000, exchange="amq.topic", mandatory=False)
+    async with contextlib.AsyncExitStack() as stack:
+        session = await stack.enter_async_context(open_session(settings, 1))
+        with frozen(broker):
+            session.publish([sent])
+            begun = trio.current_time()
+            await stack.aclose()
+            assert trio.current_time() - begun < 2.2
+    assert (await verdict(session)).verdict is Verdict.UNKNOWN
+
+
+async def test_a_cancelled_caller_neither_waits_for_long_nor_breaks_the_session(session: BrokerSession) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await session.message_count(INBOX.name)
+    assert await session.message_count(INBOX.name) == 0
+    sent = message()
+    assert (await send(session, sent))[sent.id].verdict is Verdict.CONFIRMED
+
+
+async def test_a_killed_broker_ends_the_session_and_every_open_publish_is_unknown_once(
+    border: None, broker: BrokerNode, settings: BrokerSettings
+) -> None:
+    sent = [message(exchange="amq.topic", mandatory=False) for _ in range(100)]
+    try:
+        async with open_session(settings, 1) as session:
+            broker.freeze()
+            session.publish(sent)
+            broker.kill()
+            with trio.fail_after(LIMIT_S), pytest.raises(SessionLost, match="connection was closed"):
+                await session.run_until_lost()
+            with pytest.raises(SessionLost):
+                await session.message_count(INBOX.name)
+        verdicts = [await verdict(session) for _ in sent]
+        assert {each.id for each in verdicts} == {each.id for each in sent}
+        assert {each.verdict for each in verdicts} == {Verdict.UNKNOWN}
+        with pytest.raises(trio.WouldBlock):
+            session.verdicts.receive_nowait()
+        with pytest.raises(SessionLost, match=rf"127\.0\.0\.1:{broker.port}: "):
+            async with open_session(settings, 2):
+                pass
+    finally:
+        await trio.to_thread.run_sync(broker.start)
+    async with open_session(settings, 3) as session:
+        assert await session.message_count("unknown") is None
