@@ -40,14 +40,15 @@ fi
 # Debian starts a service when its package is installed. The broker that fleettrio's demo and tests use is a private one,
 # so a system-wide one is not wanted: for the time of the installation a policy says so to every package.
 install_debian() {
-    local root=() policy=/usr/sbin/policy-rc.d ours=no status=0
+    local root=() policy=/usr/sbin/policy-rc.d status=0
     if [ "$(id -u)" -ne 0 ]; then
         command -v sudo > /dev/null || fail "missing: $*" "install them as root: apt-get install $*"
         root=(sudo)
     fi
     say "installing the Debian packages: $*"
     if [ ! -e "$policy" ]; then
-        ours=yes
+        # Taken away again however this ends.
+        trap "${root[*]} rm -f $policy" EXIT
         say "no system-wide service is started by them ($policy stands in the way until they are installed)"
         printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" > /dev/null
         "${root[@]}" chmod 755 "$policy"
@@ -56,7 +57,6 @@ install_debian() {
         "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update \
             && "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$@"
     } > /dev/null < /dev/null || status=$?
-    if [ "$ours" = yes ]; then "${root[@]}" rm -f "$policy"; fi
     [ "$status" -eq 0 ] || fail "apt-get could not install: $*" "its message is above; install them by hand, then run this again"
 }
 

@@ -1,4 +1,4 @@
-"""What tests of several folders share: one private broker for the whole run, a virtual host of its own for each test."""
+"""What tests of several folders share: one private broker for the whole run, a virtual host for each test."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ async def _serve(
     callers = CallerRules(
         uid=os.getuid(),
         human=performer.gateway.settings.me.human,
-        entities=lambda: performer.gateway.roster.entities.values(),
+        entities=performer.gateway.roster.entities.values,
         operator_hash=hash_token(token) if token else b"",
     )
     await serve(config.paths.socket, methods, callers, on_close=messages.gone, task_status=task_status)

@@ -111,6 +111,7 @@ class Performer:
         self._watches = watches
         self._reads = reads
         self._deadline_changed = trio.Event()
+        self._handled = trio.Event()
         self.sleeping_until: Seconds | None = None
 
     async def start(self) -> None:
@@ -139,7 +140,7 @@ class Performer:
     async def confirms_settled(self) -> None:
         """Return when no publish waits for its verdict. Cancellation changes nothing."""
         while self.gateway.link.open_count:
-            await trio.sleep(0.02)
+            await self._handled.wait()
 
     async def deadline_changed(self) -> None:
         """Return when something earlier than `sleeping_until` is waited for. Cancellation changes nothing."""
@@ -156,10 +157,10 @@ class Performer:
                     await self._not_recorded(listed, error)
                     return
             _failpoints(records)
-        follow_ups: list[Event] = []
-        for action in listed:
-            if not isinstance(action, _RECORDED) and (event := self._hand_over(action)):
-                follow_ups.append(event)
+        hand_overs = [action for action in listed if not isinstance(action, _RECORDED)]
+        follow_ups = [event for action in hand_overs if (event := self._hand_over(action))]
+        self._handled.set()
+        self._handled = trio.Event()
         if follow_ups:
             await self.handle(*follow_ups)
 
@@ -177,7 +178,7 @@ class Performer:
         ]
         await self.handle(StoreFailed(tuple(reversed(undo)), calls, str(error)), *lost)
 
-    def _hand_over(self, action: do.Action) -> Event | None:
+    def _hand_over(self, action: do.Action) -> Event | None:  # noqa: C901 - one line per port
         """Do it without blocking; returns the event that says it could not be done, if there is one."""
         session = self.session
         match action:

@@ -11,7 +11,7 @@ import random
 import trio
 
 from fleettrio.core.events import SessionClosed
-from fleettrio.errors import SessionLost
+from fleettrio.errors import ConfigError, SessionLost
 from fleettrio.observe import get_logger
 from fleettrio.session import Session, run_session
 
@@ -25,7 +25,7 @@ log = get_logger("supervisor")
 
 
 async def run_supervisor(session: Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Keep a session open until `session.stopping`. Cancelled, the session is closed, bounded. Bugs leave as they are."""
+    """Keep a session open until `session.stopping`. Cancelled, the session is closed, bounded. Bugs leave."""
     task_status.started()
     wait_s, epoch = FIRST_S, 0
     while not session.stopping.is_set():
@@ -34,10 +34,11 @@ async def run_supervisor(session: Session, *, task_status: trio.TaskStatus[None]
             continue
         epoch += 1
         began = trio.current_time()
-        lost: SessionLost | None = None
+        lost: Exception | None = None
         try:
             await run_session(session, epoch)
-        except* SessionLost as group:
+        except* (SessionLost, ConfigError) as group:
+            # ConfigError: the password file is read at each connect, so that it can rotate; it may be gone just now.
             lost = _first(group)
         if lost is None:
             continue
@@ -55,9 +56,8 @@ async def _pause(seconds: float, stopping: trio.Event) -> None:
         await stopping.wait()
 
 
-def _first(group: BaseExceptionGroup[SessionLost]) -> SessionLost:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
+def _first(group: ExceptionGroup[SessionLost | ConfigError]) -> Exception:
+    error: Exception = group
+    while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
-    assert isinstance(error, SessionLost)
     return error

@@ -21,7 +21,6 @@ LONG_FILES = {
     "api/schema.py": "the contract of the local socket: types, one after the other",
     "broker/amqp.py": "the border: no other file may know asyncio or the AMQP libraries",
     "core/gateway.py": "the one table from events to decisions",
-    "core/inbox.py": "both lanes of an inbox, which share every row",
 }
 """File → why it is one noun all the same."""
 WAITS = ("wait", "until", "eventually", "poll")

@@ -9,8 +9,9 @@ import pytest
 import trio
 
 from fleettrio.broker.amqp import open_session
-from fleettrio.broker.port import BrokerSession, BrokerSettings, LinkBlocked, LinkUnblocked, Verdict
+from fleettrio.broker.port import BrokerSession, BrokerSettings, LinkBlocked, LinkUnblocked, RawDelivery, Verdict
 from fleettrio.errors import SessionLost
+from fleettrio.ids import Tag
 from fleettrio.testing.broker_node import BrokerNode
 from tests.border.inbox import INBOX, LIMIT_S, consume, message, send, verdict
 
@@ -68,6 +69,28 @@ async def test_a_call_to_a_frozen_broker_ends_the_session_at_its_deadline(
                 await session.message_count(INBOX.name)
             with trio.fail_after(LIMIT_S), pytest.raises(SessionLost, match="did not answer"):
                 await session.run_until_lost()
+
+
+async def test_a_broker_silent_for_three_heartbeats_ends_the_session(
+    border: None, broker: BrokerNode, settings: BrokerSettings
+) -> None:
+    sent = message(exchange="amq.topic", mandatory=False)
+    async with open_session(BrokerSettings(uris=settings.uris, heartbeat_s=1), 1) as session:
+        with frozen(broker), trio.fail_after(10), pytest.raises(SessionLost, match="stopped answering"):
+            session.publish([sent])
+            await session.run_until_lost()
+    assert (await verdict(session)).verdict is Verdict.UNKNOWN
+
+
+async def test_after_its_end_a_session_says_so(border: None, settings: BrokerSettings) -> None:
+    async with open_session(settings, 1) as session:
+        deliveries, _received = trio.open_memory_channel[RawDelivery](2)
+    for call in (session.message_count("any"), session.consume("any", prefetch=1, deliveries=deliveries)):
+        with pytest.raises(SessionLost):
+            await call
+    session.ack(Tag(1, 1, 1))
+    with pytest.raises(SessionLost, match="over"):
+        await session.run_until_lost()
 
 
 async def test_leaving_a_session_with_a_frozen_broker_takes_under_two_seconds(

@@ -16,12 +16,8 @@ from tests.border.inbox import GID, INBOX, LIMIT_S, consume, message, send, take
 async def test_a_message_to_a_bound_key_is_confirmed_and_arrives_as_it_was_sent(session: BrokerSession) -> None:
     received = await consume(session)
     headers: dict[str, bytes | str] = {
-        "fleet": bytes(range(256)),
-        "sig": b"s" * 64,
-        "proof": b"\0\1",
-        "fleet-id": "dev",
-        "kind": "SEND",
-    }
+        "fleet": bytes(range(256)), "sig": b"s" * 64, "proof": b"\0\1", "fleet-id": "dev", "kind": "SEND",
+    }  # fmt: skip
     sent = message(b"\0\xffbody", headers=headers)
     assert (await send(session, sent))[sent.id].verdict is Verdict.CONFIRMED
     got = await take(received)

@@ -147,7 +147,7 @@ class Agents:
             socket, pane = parse_target(entity.target)
             facts = await Tmux(socket).facts(pane)
             return facts is not None and not facts.dead and facts.pid == entity.pid
-        return entity.pid > 0 and Path(f"/proc/{entity.pid}").exists()
+        return entity.pid > 0 and _is_running(entity.pid)
 
     def _entity(self, name: str, known: Entity | None, params: schema.Attach, place: _Place, token: str) -> Entity:
         me = self._gateway.settings.me
@@ -179,3 +179,13 @@ class Agents:
         if entity is None:
             raise CallError(3, "no-such-agent", f"no agent {name!r} is known on this host", "fleettrio list")
         return entity
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,4 +1,4 @@
-"""The methods that move messages: send, reply, wait, pull, show, cancel, trace. They ask the core and word its answers."""
+"""The methods that move messages: send, reply, wait, pull, show, cancel, trace. They ask the core and word it."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ class Messages:
                 raise CallError(3, "no-such-message", "you sent nothing yet", "fleettrio inbox --sent")
             return row
         _, sent = await self._both(message_id, gid)
-        mine = [row for row in sent if row.sender == gid or gid == self._gateway.settings.me.human]
+        mine = [row for row in sent if gid in (row.sender, self._gateway.settings.me.human)]
         if not mine:
             raise CallError(3, "not-yours", f"{message_id} was not sent by you", "fleettrio inbox --sent")
         return await self._fresh(mine[0])

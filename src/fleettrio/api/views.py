@@ -109,7 +109,7 @@ def _ago(moment: int, now: WallMs) -> str:
     return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
 
 
-def _sent_sentence(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str:
+def _sent_sentence(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str:  # noqa: C901 - a table
     if row.answered_by:
         return f"{recipient} answered it"
     match row.state:

@@ -289,6 +289,8 @@ class _Link:
         closed: Callable[[AmqpChannel, str], None] | None = None,
         cancelled: Callable[[], None] | None = None,
     ) -> AmqpChannel:
+        if self.is_closed:
+            raise SessionLost(f"the {self._role} connection is closed")
         opening = self._connection.channel(publisher_confirms=confirms, on_return_raises=True)
         opened = cast(Channel, await self.call(f"an AMQP channel of the {self._role} connection", opening))
         channel = _Channel(self, opened, next(self._serials))

@@ -6,8 +6,8 @@ keeps that order; nothing is handed over before everything in front of it is rec
 
 Rules:
 1. Nothing here reads a clock, a socket or a file. Ids and time come in.
-2. What a peer can cause is legal in every state. An event that only our own shell can cause, and that the state does not
-   allow, raises `ProtocolMisuse` and changes nothing.
+2. What a peer can cause is legal in every state. An event that only our own shell can cause, and that the state does
+   not allow, raises `ProtocolMisuse` and changes nothing.
 3. Sessions come and go beneath; the rows stay.
 """
 
@@ -176,7 +176,7 @@ class Gateway:
                 return self.inbox.forward.reserved(gid, msg_id, now)
             case ev.AgentNotReady(gid, _, why, status, gone):
                 return self.agents.not_ready(gid, why, status, gone, now)
-            case ev.Injected(gid, msg_id, outcome, via, detail):
+            case ev.Injected():
                 return self._injected(event, now)
             case ev.AgentSeen(gid, status):
                 return self.agents.seen(gid, status, now)
@@ -191,11 +191,11 @@ class Gateway:
                 return self._unless_broken(event.call) or self.sends.cancel(event, now)
             case ev.WaitAsked():
                 return self._wait_asked(event, now)
-            case ev.PullAsked(call, session, gid, limit, wait, sender):
+            case ev.PullAsked():
                 return self._pull_asked(event, now)
             case ev.Confirmed(call, session, cursor):
                 return [*self.inbox.offers.confirmed(session, cursor, now), Resolve(call, None)]
-            case ev.CallEnded(call, session, gone):
+            case ev.CallEnded():
                 return self._call_ended(event, now)
             case ev.PingAsked():
                 return self._ping_asked(event, now)
@@ -207,9 +207,9 @@ class Gateway:
                 return self.presence.beat(now)
             case ev.Loaded():
                 return self.questions.loaded(event, now)
-            case ev.SessionOpened(epoch):
+            case ev.SessionOpened():
                 return self._session_opened(now)
-            case ev.SessionClosed(epoch, reason):
+            case ev.SessionClosed(_, reason):
                 self.link.closed(reason)
                 return []
             case ev.LinkBlocked(reason):
@@ -332,7 +332,7 @@ class Gateway:
         return entry is not None and any((host, key.gen) not in fleet.revoked for key in entry.keys)
 
     def _store_failed(self, event: ev.StoreFailed, now: Now) -> list[Action]:
-        """The rows are what they were; intake ends with the session, and nothing is accepted until the disk takes it."""
+        """The rows are what they were; intake ends with the session; nothing is accepted until the disk takes it."""
         is_first, self.store_trouble = not self.store_trouble, event.reason
         actions: list[Action] = []
         for row, before in event.undo:
@@ -350,7 +350,7 @@ class Gateway:
 
     # --- time
 
-    def _due(self, name: tuple[str, ...], now: Now) -> list[Action]:
+    def _due(self, name: tuple[str, ...], now: Now) -> list[Action]:  # noqa: C901 - a table
         match name:
             case ("link",):
                 return self._publishes_late(now)

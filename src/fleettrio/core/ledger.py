@@ -133,7 +133,7 @@ class Ledger:
     # --- caps
 
     def check_full(self, gid: Gid) -> list[Action]:
-        """Stop consuming at the cap, go on under 80 % of it: meanwhile the backlog stays where the broker's caps act."""
+        """Stop consuming at the cap, go on under 80 % of it: the backlog stays where the broker's caps act."""
         entity = self._roster.entities.get(gid)
         if entity is None:
             return []

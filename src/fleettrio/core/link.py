@@ -2,9 +2,9 @@
 
 Rules:
 1. Each publish gets exactly one verdict; a late one may follow `outcome-unknown` and still counts.
-2. A publish unconfirmed after 4 s is `outcome-unknown` for its sender. If nothing at all was heard from the broker since
-   it was written, the link is *suspect*: remote sends fail at once until something is heard. Only the session's end
-   closes the link.
+2. A publish unconfirmed after 4 s is `outcome-unknown` for its sender. If nothing at all was heard from the broker
+   since it was written, the link is *suspect*: remote sends fail at once until something is heard. Only the session's
+   end closes the link.
 3. Nothing is kept for a link that is down: what was not handed over never goes out.
 """
 

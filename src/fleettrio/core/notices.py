@@ -1,9 +1,10 @@
 """What this host owes others: the word about each of their messages, told until it is confirmed.
 
 Rules:
-1. A row whose word is owed has `notified` false. It is told again at every session's start until the broker confirmed it.
-2. What is due to one host while a publish to it is under way goes together, up to 256 in one notice; nothing waits for a
-   list to fill.
+1. A row whose word is owed has `notified` false. It is told again at every session's start until the broker
+   confirmed it.
+2. What is due to one host while a publish to it is under way goes together, up to 256 in one notice; nothing waits
+   for a list to fill.
 3. INJECTED and FAILED tell one message; what has a reason beside its state, or company, goes as OUTCOME.
 4. A neighbour's message is told without a broker: its sender's row is on this host.
 """

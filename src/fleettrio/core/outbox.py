@@ -1,8 +1,8 @@
 """The sender's side: one row per message and recipient, from `accepted` to the recipient's last word.
 
 Rules:
-1. A sender's clock never says more than `unknown`. Only the recipient's host says what became of a message; a reporter's
-   or our own `failed` yields to that word.
+1. A sender's clock never says more than `unknown`. Only the recipient's host says what became of a message; a
+   reporter's or our own `failed` yields to that word.
 2. The first final word of the recipient stands. The only steps between its words are `held` → anything,
    `unconfirmed` → `injected`. Another one is a contradiction: noted, alarmed, ignored.
 3. What is not known is asked for (QUERY), what must not happen any more is called back (RECALL): at `expiresAt` + 30 s,

@@ -1,8 +1,9 @@
 """Refusals are told: whoever refuses a delivery says so to the host that signed it, and counts it.
 
 Rules:
-1. A good signature: FAILED(`refused: <reason> at <host>`) goes to the signing host. An unknown or untrusted key: it goes
-   to the claimed host too, at most one a second per host; that host believes it only for a message in its own outbox.
+1. A good signature: FAILED(`refused: <reason> at <host>`) goes to the signing host. An unknown or untrusted key: it
+   goes to the claimed host too, at most one a second per host; that host believes it only for a message in its own
+   outbox.
 2. Only what somebody waits for is told about: never a notice, a presence or an answer, or two hosts would refuse each
    other's refusals for ever.
 3. Then the delivery is rejected to the dead letters. A refusal leaves no row: the same bytes go through once the trust

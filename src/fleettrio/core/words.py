@@ -1,11 +1,11 @@
 """Notices that come in: other hosts say what became of our messages.
 
 Rules:
-1. A notice counts only for a message in our outbox, with its very leaf, and only from the host that it went to. Anything
-   else is `not-party`: noted, rejected.
+1. A notice counts only for a message in our outbox, with its very leaf, and only from the host that it went to.
+   Anything else is `not-party`: noted, rejected.
 2. Recorded first, acknowledged then; a repeated notice changes nothing.
-3. A refusal (`FAILED refused: <reason> at <host>`) also says that the host does not trust us, or that we are wrong: it is
-   kept with the peer, so that a person is shown the command that mends it.
+3. A refusal (`FAILED refused: <reason> at <host>`) also says that the host does not trust us, or that we are wrong:
+   it is kept with the peer, so that a person is shown the command that mends it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The heartbeat: says every few seconds that this host is alive, a little irregularly so that hosts do not beat as one."""
+"""The heartbeat: says every few seconds that this host is alive, irregularly so that hosts do not beat as one."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ async def run_verdicts(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Tell the core every verdict, until the border closes its end. Cancelled, open publishes stay `outcome-unknown`."""
+    """Tell the core every verdict, until the border closes its end. Cancelled, open ones stay `outcome-unknown`."""
     task_status.started()
     async for first in verdicts:
         batch = [first]

@@ -86,6 +86,7 @@ class BrokerNode:
             "RABBITMQ_NODENAME": self._name,
             "RABBITMQ_DIST_PORT": str(self._dist_port),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_CTL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
             "RABBITMQ_MNESIA_BASE": f"{folder}/data",
             "RABBITMQ_LOG_BASE": folder,
             "RABBITMQ_LOGS": str(self.log_path),

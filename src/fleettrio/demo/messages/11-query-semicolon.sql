@@ -1,0 +1,1 @@
+How many rows does this give on the replica? select count(*) from pictures where thumbnail is null;
