@@ -13,7 +13,7 @@ RULE = "─" * 60
 IDLE, WORKING, BLOCKED, UNKNOWN = AgentState.IDLE, AgentState.WORKING, AgentState.BLOCKED, AgentState.UNKNOWN
 
 
-def screen(*lines: str, title: str = "", cursor_y: int = 0) -> Screen:
+def screen(*lines: str, title: str = "", cursor_x: int = 0) -> Screen:
     facts = PaneFacts(
         pane="%1",
         dead=False,
@@ -21,8 +21,8 @@ def screen(*lines: str, title: str = "", cursor_y: int = 0) -> Screen:
         pid=1,
         width=80,
         height=24,
-        cursor_x=0,
-        cursor_y=cursor_y,
+        cursor_x=cursor_x,
+        cursor_y=0,
         alternate=False,
         tty="/dev/pts/9",
         command="agent",
@@ -52,9 +52,10 @@ SCREENS = [
     ("script", screen("Allow `make`?", "❯ 1. Yes", "  2. No"), BLOCKED, "1. Yes\n  2. No"),
     ("script", screen("no prompt at all"), UNKNOWN, None),
     ("script", screen("│ ✻ Working… is what a peer wrote", "│ ❯ 1. Yes", "❯"), IDLE, ""),
-    ("line", screen("user@host:~/src$ make", "ok: done", "user@host:~/src$", cursor_y=2), IDLE, ""),
-    ("line", screen("> half typed", cursor_y=0), IDLE, "half typed"),
-    ("line", screen("> earlier", "compiling", cursor_y=1), UNKNOWN, None),
+    ("line", screen("user@host:~/src$ make", "ok: done", "user@host:~/src$", cursor_x=18), IDLE, ""),
+    ("line", screen("> half typed", cursor_x=12), IDLE, "half typed"),
+    ("line", screen("> earlier", "compiling", cursor_x=9), UNKNOWN, None),
+    ("line", screen("> earlier", "result: ok"), UNKNOWN, None),
     ("claude", screen("❯ earlier prompt", "● answer", RULE, "❯\xa0", RULE, "  ? for shortcuts"), IDLE, ""),
     ("claude", screen(RULE, "❯\xa0do not", "  send this", RULE), IDLE, "do not\n  send this"),
     ("claude", screen(RULE, "❯\xa0[Pasted text #1 +3 lines]", RULE), IDLE, "[Pasted text #1 +3 lines]"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from fleettrio.local.harness import load_harness
 from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, NotReady, Reserved, Text
 from fleettrio.local.sanitise import clean
 from fleettrio.local.tmux import TmuxTransport
-from fleettrio.testing.agents.room import TmuxRoom, until
+from fleettrio.testing.agents.room import StandIn, TmuxRoom, composer, until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,6 +187,22 @@ async def test_another_program_in_the_same_pane_is_not_the_agent(room: TmuxRoom)
     assert (await refused(via)).gone
 
 
+async def test_the_next_program_of_the_same_shell_does_not_get_what_was_for_the_last(room: TmuxRoom) -> None:
+    first, second = room.folder / "first.jsonl", room.folder / "second.jsonl"
+    pane = room.run(["bash", "-mc", f"{shlex.join(composer(first))}; {shlex.join(composer(second))}"])
+    via = transport(room, f"{room.socket}:{pane}")
+    await until("the first one's composer", lambda: "❯" in room.screen(pane))
+    reserved = await reserve(via)
+    room.tmux("send-keys", "-t", pane, "C-d")
+    heir = StandIn(pane, f"{room.socket}:{pane}", second)
+    await until("the second one has begun", lambda: heir.events("begun"))
+    await until("the second one's composer", lambda: "❯" in room.screen(pane))
+    done = await via.deliver(reserved, framed())
+    assert done.outcome is DeliveryOutcome.NOTHING_WRITTEN
+    assert "another program" in done.detail
+    assert heir.turns() == []
+
+
 async def test_copy_mode_is_waited_out(room: TmuxRoom) -> None:
     agent = await room.start()
     via = transport(room, agent.target)
@@ -227,6 +244,24 @@ async def test_a_dialog_that_opens_on_the_paste_is_never_answered(room: TmuxRoom
     assert "dialog" in done.detail
     assert "Enter was not pressed" in done.detail
     assert agent.events("allowed") == []
+
+
+async def test_a_dialog_that_no_harness_knows_is_not_answered_either(room: TmuxRoom) -> None:
+    agent = await room.start("--dialog-on-paste")
+    done = await give(transport(room, agent.target, dialog=None, echo_s=1.0), framed())
+    assert done.outcome is DeliveryOutcome.UNCONFIRMED
+    assert "Enter was not pressed" in done.detail
+    assert agent.events("allowed") == []
+
+
+async def test_a_notice_that_wraps_in_a_narrow_pane_is_one_turn(room: TmuxRoom) -> None:
+    text = framed()
+    pane = room.run(["sh", "-c", "printf '> '; read -r line; printf 'got %s' \"$line\"; exec cat >/dev/null"])
+    room.tmux("resize-window", "-t", pane, "-x", "30", "-y", "20")
+    await until("its prompt", lambda: room.screen(pane).startswith(">"))
+    done = await give(transport(room, f"{room.socket}:{pane}", "line"), text)
+    assert done.outcome is DeliveryOutcome.SUBMITTED
+    await until("the line", lambda: f"got {text.notice}" in room.tmux("capture-pane", "-p", "-J", "-t", pane))
 
 
 @pytest.mark.parametrize("swallow_as", ["nothing", "line"])

@@ -84,7 +84,7 @@ class Agents:
 
     async def token(self, params: schema.Token, caller: Caller, connection: Connection) -> schema.Attached:
         if not caller.is_person:
-            raise CallError(3, "not-a-person", "only a person gives out tokens", caller.hint)
+            raise CallError(3, "not-a-person", "only a person gives out tokens", "run it at a terminal")
         known = self._gateway.roster.by_name(params.name)
         if known is None:
             return await self.attach(schema.Attach(name=params.name), caller, connection)

@@ -139,7 +139,7 @@ class Health:
 
     async def down(self, _params: schema.Empty, caller: Caller, _connection: Connection) -> schema.Done:
         if not caller.is_person:
-            raise CallError(3, "not-a-person", "only a person ends the daemon", caller.hint)
+            raise CallError(3, "not-a-person", "only a person ends the daemon", "run it at a terminal")
         self._stop()
         return schema.Done(f"the daemon on {self._gateway.settings.me.host} ends; agents live on, messages wait")
 
@@ -248,7 +248,6 @@ class Health:
             checks.append(schema.Check("broker", True, self._broker_word()))
         if not gateway.store_trouble:
             checks.append(schema.Check("store", True, f"{self._performer.store.size_bytes() // 1024} KiB"))
-        checks.append(schema.Check("hot path", True, _accel.IMPLEMENTATION))
         return checks
 
     def _problems(self) -> list[schema.Check]:

@@ -18,8 +18,8 @@ __all__ = (
     "Check",
     "Confirm",
     "Detach",
-    "Done",
     "DoctorReport",
+    "Done",
     "Empty",
     "Fleet",
     "Hello",
@@ -93,7 +93,7 @@ class Send(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 class Reply(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     re: str
-    """The message answered: a full id, a unique ending of at least 4, or `@last` (the newest one put into the caller)."""
+    """The message answered: a full id, a unique ending of at least 4, or `@last` (the newest that came)."""
     body: bytes
     key: str = ""
 

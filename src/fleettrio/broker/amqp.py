@@ -493,8 +493,9 @@ async def open_session(settings: BrokerSettings, epoch: int) -> AsyncIterator[Br
         await session.start()
         yield session
     finally:
-        await _close(links)
         session.end()
+        await _close(links)
+        session.give_up()
 
 
 async def _connect_any(border: _Border, settings: BrokerSettings, epoch: int) -> tuple[_Link, _Link]:

@@ -70,8 +70,11 @@ class TwoLinks:
         self._publish_channel = await self._publishing.open_channel(confirms=True, closed=self._publish_closed)
 
     def end(self) -> None:
-        """The connections are closed: whatever is open now will never be confirmed."""
+        """The connections are about to be closed, which is then no loss of theirs."""
         self._lose(SessionLost("the session is over"))
+
+    def give_up(self) -> None:
+        """The connections are closed: whatever is open now will never be confirmed."""
         for publish_id in list(self._open):
             self._decide(publish_id, Verdict.UNKNOWN, "the session ended before the broker confirmed")
 

@@ -76,10 +76,11 @@ class Arrivals:
             raise _Refused("recipient-gone", "nobody has this inbox any more")
         if self._inbox.ledger.holds((envelope.msg_id, owner.gid), message.leaf):
             return []
-        answered: list[Action] = []
+        # First the reply is offered to the call that waits for it; marking the send answered would end that call.
+        actions = self._inbox.arrive(message, owner.gid, now)
         if envelope.kind == Kind.REPLY and envelope.re is not None:
-            answered = self._questions.answered(envelope.re, envelope.sender, envelope.msg_id, now)
-        return [*self._inbox.arrive(message, owner.gid, now), *answered]
+            actions += self._questions.answered(envelope.re, envelope.sender, envelope.msg_id, now)
+        return actions
 
     def _control(self, message: VerifiedEnvelope, now: Now) -> list[Action]:
         match message.envelope.kind:

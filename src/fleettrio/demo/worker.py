@@ -35,10 +35,9 @@ from fleettrio.testing.agents.composer import Composer, paint, run
 __all__ = ("ANSWER", "Worker", "find_id")
 
 ANSWER = "I read {size} bytes.\nsha256 {sha256}\nnumber {number}\n"
-HOLD_LIMIT_S = 120.0
-NO_DAEMON, STILL_UNKNOWN = 7, 5
-DAEMON_LIMIT_S = 90.0
-_LOOK_AGAIN_S = 0.05
+PATIENCE_S = 120.0
+_USAGE, _UNKNOWN, _NO_DAEMON, _NO_BROKER = 2, 5, 7, 8
+_LOOK_AGAIN_S = 0.1
 
 _foot = re.compile(r"\A\[fleettrio [0-9a-f]+\] end of (?P<id>[0-9a-f]{8}) · to answer:")
 
@@ -57,10 +56,9 @@ class Worker(Composer):
         super().__init__(idle, log)
         self._hold = hold
         self._command = command
-        self._did: list[str] = []
 
     def screen(self) -> list[str]:
-        return ["worker", *self._did[-8:], *super().screen()[-4 if self.mode == "idle" else -5 :]]
+        return ["worker", *super().screen()[1:]]
 
     def _turn(self, data: bytes) -> None:
         text = data.decode("utf-8", "surrogateescape")
@@ -72,39 +70,67 @@ class Worker(Composer):
         self.mode = "working"
         paint(self.screen())
         try:
-            self._did.append(self._work(short, text))
+            self.history.append(self._work(short, text))
         except OSError as error:
             self.note("failed", id=short, why=str(error))
         self.rest()
 
     def _work(self, short: str, text: str) -> str:
         """Read, draw, note, answer; what to say about it on the screen."""
-        body = self._run("show", short, "--body")
+        body = self._read(short)
         sha256 = hashlib.sha256(body).hexdigest()
         shown = hashlib.sha256(unframe(text).encode("utf-8", "surrogateescape")).hexdigest()
         number = secrets.randbelow(10**9)
         self.note("read", id=short, size=len(body), sha256=sha256, shown=shown, number=number)
         _wait_gone(self._hold)
-        answer = ANSWER.format(size=len(body), sha256=sha256, number=number).encode()
-        reply = json.loads(self._run("reply", short, "-", "--key", short, "--json", given=answer))
-        self.note("answered", id=short, reply=reply["messages"][0]["msg_id"])
+        answer = ANSWER.format(size=len(body), sha256=sha256, number=number)
+        self.note("answered", id=short, reply=self._reply(short, answer.encode()))
         return f"{short}: {len(body)} bytes, number {number}"
 
-    def _run(self, *arguments: str, given: bytes = b"") -> bytes:
-        """One command's output. Waits for a daemon that is away; raises `OSError` with the words of any other failure."""
-        deadline = time.monotonic() + DAEMON_LIMIT_S
-        while True:
-            done = subprocess.run([*self._command, *arguments], input=given, capture_output=True, check=False)
+    def _read(self, short: str) -> bytes:
+        """The stored body, byte for byte. Waits for a daemon that is away; raises `OSError` when there is no such body."""
+        for done in self._tries(("show", short, "--body")):
             if done.returncode == 0:
                 return done.stdout
-            if done.returncode not in (NO_DAEMON, STILL_UNKNOWN) or time.monotonic() > deadline:
-                raise OSError(f"{arguments[0]}: exit {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+            if done.returncode != _NO_DAEMON:
+                raise OSError(_words(done))
+        raise OSError("the daemon stayed away")
+
+    def _reply(self, short: str, answer: bytes) -> str:
+        """Send it, and go on until the broker has it; the reply's id.
+
+        The key makes the same command the same message; one that failed or is unknown is sent again by its id.
+        """
+        reply = ""
+        command: list[str] = ["reply", short, "-", "--key", short, "--json"]
+        for done in self._tries(command, answer):
+            if done.stdout:
+                reply = json.loads(done.stdout)["messages"][0]["msg_id"]
+            if done.returncode == 0 or (reply and done.returncode == _USAGE):  # settled meanwhile: nothing to retry
+                return reply
+            if done.returncode not in (_UNKNOWN, _NO_DAEMON, _NO_BROKER):
+                raise OSError(_words(done))
+            if reply:
+                command[:] = ["send", "--retry", reply, "-", "--json"]
+        raise OSError("neither daemon nor broker came back")
+
+    def _tries(
+        self, command: Sequence[str], given: bytes = b""
+    ) -> Iterator[subprocess.CompletedProcess[bytes]]:
+        """Run `command` again and again, as it stands each time, while there is patience."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            yield subprocess.run([*self._command, *command], input=given, capture_output=True, check=False)
             time.sleep(_LOOK_AGAIN_S)
+
+
+def _words(done: subprocess.CompletedProcess[bytes]) -> str:
+    return f"{' '.join(done.args[-4:])}: exit {done.returncode}: {done.stderr.decode(errors='replace').strip()}"
 
 
 def _wait_gone(hold: Path) -> None:
     """Sit on it while the hold file is there."""
-    deadline = time.monotonic() + HOLD_LIMIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while hold.exists() and time.monotonic() < deadline:
         time.sleep(_LOOK_AGAIN_S)
 

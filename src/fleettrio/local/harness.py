@@ -33,9 +33,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     about: str
     composer: str
     bracketed_paste: bool = False
-    composer_at_cursor: bool = False
+    composer_is_last_line: bool = False
     draft_ornament: str = ""
     placeholder: list[str] = []
+    pasted: list[str] = []
     busy: list[str] = []
     dialog: list[str] = []
     busy_title: str = ""
@@ -60,12 +61,14 @@ class Harness:
     """False: it gets `Text.notice`, because a paste would arrive as loose lines."""
     composer: re.Pattern[str]
     """Matches the input line; the last match on the screen counts. Group `draft` is what is half typed in it."""
-    composer_at_cursor: bool
-    """The input line is the one with the cursor, nothing else."""
+    composer_is_last_line: bool
+    """The input line is the last line with text, while the cursor stands behind something; nothing else is."""
     draft_ornament: str
     """Characters of the composer's border that may stand in the group."""
     placeholder: re.Pattern[str] | None
     """Texts the program itself shows in an empty composer."""
+    pasted: re.Pattern[str] | None
+    """What the program shows in the composer in place of a paste."""
     busy: re.Pattern[str] | None
     dialog: re.Pattern[str] | None
     busy_title: re.Pattern[str] | None
@@ -124,9 +127,10 @@ def parse_harness(name: str, data: bytes) -> Harness:
         about=file.about,
         bracketed_paste=file.bracketed_paste,
         composer=composer,
-        composer_at_cursor=file.composer_at_cursor,
+        composer_is_last_line=file.composer_is_last_line,
         draft_ornament=file.draft_ornament,
         placeholder=_compile(name, "placeholder", file.placeholder),
+        pasted=_compile(name, "pasted", file.pasted),
         busy=_compile(name, "busy", file.busy),
         dialog=_compile(name, "dialog", file.dialog),
         busy_title=_compile(name, "busy_title", [file.busy_title] if file.busy_title else []),
@@ -155,11 +159,10 @@ def read_screen(harness: Harness, screen: Screen) -> Reading:
 
 
 def _draft(harness: Harness, screen: Screen) -> str | None:
-    if harness.composer_at_cursor:
-        at = screen.facts.cursor_y
-        text = screen.lines[at] if at < len(screen.lines) else ""
-    else:
-        text = "\n".join(_shown(screen.lines))
+    lines = _shown(screen.lines)
+    if harness.composer_is_last_line:
+        lines = lines[-1:] if screen.facts.cursor_x else ()
+    text = "\n".join(lines)
     matches = collections.deque(harness.composer.finditer(text), maxlen=1)
     if not matches:
         return None

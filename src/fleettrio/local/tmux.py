@@ -4,8 +4,9 @@ Rules:
 
 1. Before the first byte everything is looked at twice: by `reserve`, and by `deliver` under the pane's lock. What was
    not the same both times ends `nothing-written`.
-2. Enter is pressed only while the pasted text stands in the composer: a paste vanishes in a dialog, and Enter there
-   approves. So no echo, a dialog, copy mode or an emptied composer end `unconfirmed`, without Enter.
+2. Enter is pressed only while our own text is seen to stand in the composer, by its nonce or the program's sign for a
+   paste: a paste vanishes in a dialog, and Enter there approves. So no echo, a dialog (also one that no harness knows),
+   copy mode or an emptied composer end `unconfirmed`, without Enter.
 3. `submitted` needs evidence that a turn began. Without it the other form of Enter is tried once, and only while the
    text still stands there. The paste is never repeated.
 4. Into an agent that works (`now`) the text is queued at best: `unconfirmed` (mid-turn).
@@ -23,6 +24,7 @@ import trio
 
 from fleettrio.local.harness import Harness, Reading, read_screen
 from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, NotReady, Reserved, Text
+from fleettrio.observe import failpoint
 from fleettrio.panes.foreground import foreground
 from fleettrio.panes.tmux import EnterForm, Screen, Tmux, TmuxError, parse_target
 
@@ -78,7 +80,7 @@ class TmuxTransport:
         return self._judge(look, when)
 
     async def deliver(self, reserved: Reserved, text: Text) -> Delivery:
-        """Paste `text` and submit it. Takes at most the harness's echo bound and two turn bounds."""
+        """Paste `text` and submit it. Takes at most two of the harness's echo bounds and two of its turn bounds."""
         async with self._lock:
             try:
                 look = await self._look()
@@ -90,28 +92,31 @@ class TmuxTransport:
                 return _nothing(judged.why)
             if judged.generation != reserved.generation:
                 return _nothing("another program has the pane since it was looked at")
+            whole = self._takes_whole(text)
             try:
-                if not await self._tmux.paste(self._pane, self._bytes(text)):
+                if not await self._tmux.paste(self._pane, (text.framed if whole else text.notice).encode()):
                     return _nothing("the pane died or went into copy mode")
             except TmuxError as error:
                 return _unconfirmed(str(error)) if error.may_have_run else _nothing(str(error))
+            failpoint("R5-pasted")
             try:
-                return await self._submit(mid_turn=judged.state is AgentState.WORKING)
+                return await self._submit(
+                    text.nonce if whole else text.short_id, mid_turn=judged.state is AgentState.WORKING
+                )
             except TmuxError as error:
                 return _unconfirmed(f"after the paste: {error}")
 
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _bytes(self, text: Text) -> bytes:
-        framed = text.framed.encode()
-        if self._harness.bracketed_paste and len(framed) <= self._harness.max_bytes:
-            return framed
-        return text.notice.encode()
+    def _takes_whole(self, text: Text) -> bool:
+        return self._harness.bracketed_paste and len(text.framed.encode()) <= self._harness.max_bytes
 
-    async def _submit(self, *, mid_turn: bool) -> Delivery:
-        """The paste is in: see it, press Enter, see a turn begin."""
-        echo = await self._until(self._harness.echo_s, lambda look: not self._takes_enter(look) or _has_text(look))
+    async def _submit(self, mark: str, *, mid_turn: bool) -> Delivery:
+        """The paste is in, `mark` is a word of it: see it, press Enter, see a turn begin."""
+        echo = await self._until(
+            self._harness.echo_s, lambda look: not self._takes_enter(look) or self._stands(look, mark)
+        )
         if echo is None:
             return _unconfirmed("the paste was not seen in the composer; Enter was not pressed")
         # Output that comes anyway (a clock, a spinner) is no sign of a turn.
@@ -121,8 +126,8 @@ class TmuxTransport:
             ready = await self._look()
             if ready is None or not self._takes_enter(ready):
                 return _unconfirmed(f"{_trouble(ready)}; Enter was not pressed")
-            if not _has_text(ready):
-                return _unconfirmed("the text left the composer before Enter was pressed")
+            if not self._stands(ready, mark):
+                return _unconfirmed("the text is not in the composer any more; Enter was not pressed")
             if not await self._tmux.send_enter(self._pane, form):
                 return _unconfirmed("the pane died or went into copy mode; Enter was not pressed")
             began = await self._until(self._harness.turn_s, self._beginning(ready, quiet))
@@ -152,11 +157,11 @@ class TmuxTransport:
         """The test for evidence that a turn began after `ready`; also true once nothing more can be learnt."""
 
         def test(look: _Look) -> bool:
-            if not self._takes_enter(look) or not _has_text(look):
+            if not self._takes_enter(look) or look.reading.draft == "":
                 return True
             if look.reading.state is AgentState.WORKING and ready.reading.state is not AgentState.WORKING:
                 return True
-            if self._harness.composer_at_cursor and look.reading.draft is None and ready.reading.draft is not None:
+            if self._harness.composer_is_last_line and look.reading.draft is None and ready.reading.draft is not None:
                 return True
             return self._harness.output_is_evidence and quiet and bool(_words(look) - _words(ready))
 
@@ -164,6 +169,14 @@ class TmuxTransport:
 
     def _takes_enter(self, look: _Look) -> bool:
         return look.is_open and look.reading.state is not AgentState.BLOCKED
+
+    def _stands(self, look: _Look, mark: str) -> bool:
+        """Whether the composer holds our text. A long one may push the prompt off the screen; its end is seen then."""
+        draft = look.reading.draft
+        if draft is None:
+            return any(mark in line for line in look.screen.lines)
+        pasted = self._harness.pasted
+        return mark in draft or (pasted is not None and pasted.search(draft) is not None)
 
     def _judge(self, look: _Look | None, when: str) -> Reserved | NotReady:
         """Whether something may be put in now."""
@@ -210,11 +223,6 @@ class TmuxTransport:
                     return look
                 await trio.sleep(POLL_S)
         return None
-
-
-def _has_text(look: _Look) -> bool:
-    """Whether the composer holds text; one that a long paste pushed off the screen does."""
-    return look.reading.draft != ""
 
 
 def _words(look: _Look) -> collections.Counter[str]:

@@ -46,7 +46,38 @@ async def run_consume(
                 batch.append(deliveries.receive_nowait())
             except trio.WouldBlock:
                 break
+        await _take_each(batch, owner_of, performer, verifier, body_limit)
+
+
+async def _take_each(
+    batch: list[RawDelivery],
+    owner_of: Callable[[str], QueueOwner | None],
+    performer: Performer,
+    verifier: Verifier,
+    body_limit: int,
+) -> None:
+    """The boundary: a batch that breaks is taken one by one; the one that breaks again costs itself alone."""
+    try:
         await _take(batch, owner_of, performer, verifier, body_limit)
+    except Exception as error:
+        if len(batch) > 1:
+            for raw in batch:
+                await _take_each([raw], owner_of, performer, verifier, body_limit)
+            return
+        raw, owner = batch[0], owner_of(batch[0].queue)
+        log.exception("internal-error", queue=raw.queue, delivery=raw.tag.delivery)
+        if owner is not None:
+            parsed = parse_delivery(raw.headers, raw.body, body_limit=body_limit)
+            await performer.handle(RefusedArrival(raw.tag, owner, _internal_error(parsed, error)))
+
+
+def _internal_error(parsed: Parsed | Refusal, error: Exception) -> Refusal:
+    """A delivery that we could not handle, told as a refusal; the words of the exception stay in our log."""
+    if isinstance(parsed, Refusal):
+        return parsed
+    envelope = parsed.envelope
+    detail = f"{type(error).__name__} while handling it; see the log of the host that refused it"
+    return Refusal("internal-error", detail, envelope, parsed.leaf, False, envelope.host, envelope.trace_id)
 
 
 async def _take(

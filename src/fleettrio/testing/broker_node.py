@@ -8,6 +8,7 @@ in a thread, and a verb that takes long is called through `trio.to_thread.run_sy
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -17,7 +18,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import trio
@@ -246,6 +247,11 @@ class BrokerNode:
             f'ok = rabbit_auth_backend_internal:add_user({_text(name)}, {_text(password)}, <<"fleettrio">>),'
             f"{_permissions(name, vhost, configure, write, read)}."
         )
+
+    def import_definitions(self, definitions: Mapping[str, Any]) -> None:
+        """Make what these definitions name, in RabbitMQ's own form; what exists already stays."""
+        text = _text(json.dumps(definitions))
+        self.evaluate(f"ok = rabbit_definitions:import_raw({text}).")
 
     def raise_memory_alarm(self) -> None:
         """Make every publishing connection blocked, as a broker short of memory does."""

@@ -23,7 +23,7 @@ import trio
 
 import fleettrio
 
-__all__ = ("StandIn", "TmuxRoom", "until")
+__all__ = ("StandIn", "TmuxRoom", "composer", "until")
 
 BOUND_S = 30.0
 SOURCE = str(Path(fleettrio.__file__).resolve().parent.parent)
@@ -39,6 +39,12 @@ async def until(what: str, find: Callable[[], T]) -> T:
                 return found
             await trio.sleep(0.01)
     raise AssertionError(f"not within {BOUND_S:.0f} s: {what}")
+
+
+def composer(log: Path, *options: str) -> list[str]:
+    """The command line of a composer that writes its events to `log`."""
+    argv = ["env", f"PYTHONPATH={SOURCE}", sys.executable, "-m", "fleettrio.testing.agents.composer"]
+    return [*argv, "--log", str(log), *options]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,12 +113,16 @@ class TmuxRoom:
         """Start a program in a pane of its own (110 by 40); the pane's id."""
         return self.tmux("new-window", "-d", "-P", "-F", "#{pane_id}", shlex.join(argv))
 
+    def place(self, *options: str) -> StandIn:
+        """A composer with these options, not on the screen yet."""
+        log = self.folder / f"{secrets.token_hex(4)}.jsonl"
+        pane = self.run(composer(log, *options))
+        return StandIn(pane, f"{self.socket}:{pane}", log)
+
     async def start(self, *options: str) -> StandIn:
         """A composer with these options, once it is on the screen."""
-        log = self.folder / f"{secrets.token_hex(4)}.jsonl"
-        argv = ["env", f"PYTHONPATH={SOURCE}", sys.executable, "-m", "fleettrio.testing.agents.composer"]
-        pane = self.run([*argv, "--log", str(log), *options])
-        agent = StandIn(pane, f"{self.socket}:{pane}", log)
+        agent = self.place(*options)
+        pane = agent.pane
         await until("the stand-in agent is on the screen", lambda: "stand-in agent" in self.screen(pane))
         return agent
 

@@ -1,0 +1,118 @@
+"""What the stories play on: a private broker, the hosts alpha and beta, a lead on alpha and a worker on beta.
+
+`ready()` brings back whatever a story killed, so that each story starts on the same stage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from pathlib import Path
+
+from fleettrio.demo.hosts import Host, clean_environment
+from fleettrio.demo.narrate import Narrator
+from fleettrio.demo.pane import WorkerPane
+from fleettrio.demo.prepared import VHOST, broker_config
+from fleettrio.testing.broker_node import BrokerNode
+
+__all__ = ("LEAD", "WORKER", "Stage")
+
+LEAD, WORKER = "lead@alpha", "worker@beta"
+
+
+class Stage:
+    """A context manager: set up on entering, everything that was started has ended on leaving, by its process id."""
+
+    def __init__(self, folder: Path, narrator: Narrator, *, with_beta: bool = True) -> None:
+        """`with_beta` False: beta is in the fleet, but switched off."""
+        self.narrator = narrator
+        self.with_beta = with_beta
+        self.folder = folder
+        tmux_folder = folder / "tmux"
+        tmux_folder.mkdir(mode=0o700)
+        env = {**clean_environment(), "TMUX_TMPDIR": str(tmux_folder)}
+        self.alpha = Host("alpha", folder / "alpha", env, narrator)
+        self.beta = Host("beta", folder / "beta", env, narrator)
+        self.hosts = (self.alpha, self.beta)
+        self.pane = WorkerPane(tmux_folder, self.beta.env, narrator)
+        self.passwords = {host.name: secrets.token_urlsafe(18) for host in self.hosts}
+        config = broker_config(folder / "broker" / "definitions.json", self.passwords, reporter="alpha")
+        self.broker = BrokerNode(folder / "broker", config=config)
+        self._broker_runs = False
+        self.lead_token = ""
+
+    def __enter__(self) -> Stage:
+        try:
+            self._set_up()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _set_up(self) -> None:
+        say = self.narrator.say
+        self.start_broker()
+        say(f"broker   a private RabbitMQ node on port {self.broker.port}, a login with least rights for each host")
+        for host in self.hosts:
+            host.configure(f"amqp://127.0.0.1:{self.broker.port}/{VHOST}", self.passwords[host.name])
+        self._found_fleet()
+        for host in self._running():
+            host.begin()
+        for host in self._running():
+            host.wait_ready()
+        attached = self.alpha.call("attach", "--name", "lead", "--role", "lead", "--json").json()
+        self.lead_token = attached["token"]
+        say(f"alpha    its own home, key and login; {LEAD} fetches its mail (pull)")
+        if self.with_beta:
+            self.pane.start()
+            pane = ("--pane", self.pane.target, "--harness", "script")
+            self.beta.call("attach", "--name", "worker", "--role", "worker", *pane)
+            say(f"beta     its own home, key and login; {WORKER} lives in tmux pane {self.pane.target}")
+        else:
+            say("beta     its own home, key and login; it is switched off")
+
+    def _found_fleet(self) -> None:
+        """As two people would: alpha founds, beta's line is added, the signed file is carried over."""
+        self.alpha.call("init", "--new-fleet", "demo")
+        said = self.beta.call("init").output.decode()
+        line = next(word for word in said.split() if word.startswith("ft-host-1:"))
+        self.alpha.call("host", "add", line, "--yes")
+        file = self.folder / "fleet.cbor"
+        file.write_bytes(self.alpha.call("host", "export").output)
+        self.beta.call("host", "import", str(file), "--yes")
+
+    def _running(self) -> tuple[Host, ...]:
+        return self.hosts if self.with_beta else (self.alpha,)
+
+    def ready(self) -> None:
+        """Everything runs and is connected again, whatever the story before did."""
+        self.pane.release()
+        self.start_broker()
+        for host in self._running():
+            if not host.is_up:
+                host.begin()
+        for host in self._running():
+            host.wait_ready()
+
+    def kill_broker(self) -> None:
+        """End the node as a power cut would. Its port and its data stay."""
+        self.broker.kill()
+        self._broker_runs = False
+
+    def start_broker(self) -> None:
+        """Start the node; no-op when it runs."""
+        if not self._broker_runs:
+            with self.narrator.progress("the broker starts"):
+                self.broker.start()
+            self._broker_runs = True
+
+    def close(self) -> None:
+        """Worker, daemons, broker: each is ended although ending another one failed."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.broker.close)
+            for host in self.hosts:
+                stack.callback(host.stop)
+            stack.callback(self.pane.close)
