@@ -12,12 +12,13 @@ Rules of its own:
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_Next, PyDict_Size
+from cpython.exc cimport PyErr_Clear
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_AsUnsignedLongLong, PyLong_Check
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.number cimport PyNumber_Invert
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
-from cpython.unicode cimport PyUnicode_Check, PyUnicode_DecodeUTF8
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.unicode cimport PyUnicode_Check
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
@@ -41,6 +42,8 @@ __all__ = (
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    # By hand: guarding each text by `try` costs more than decoding it.
+    PyObject *PyUnicode_DecodeUTF8(const char *text, Py_ssize_t size, const char *errors)
 
 cdef enum:
     MAX_HEADER = 4096
@@ -318,27 +321,30 @@ cdef int _read_field(Reader *reader, dict fields) except -1:
 cdef enum:
     NAME_SLOTS = 128
 
-cdef PyObject *names[NAME_SLOTS]
+cdef struct Name:
+    PyObject *name  # NULL while the slot is empty
+    uint64_t size
+    uint8_t text[MAX_KEY]
+
+cdef Name names[NAME_SLOTS]
 
 
 cdef object _read_name(Reader *reader, Py_ssize_t start, uint64_t size):
-    """As `_read_text`, but headers share a few names: the last one met in each slot is kept."""
+    """As `_read_text`, for at most 23 bytes; headers share a few names, so the last one met in each slot is kept."""
     cdef const uint8_t *text = reader.data + reader.at
-    cdef const char *kept
-    cdef Py_ssize_t kept_size = 0
-    cdef size_t slot
-    if size == 0 or size > <uint64_t> (reader.size - reader.at):
+    cdef Name *kept
+    if size == 0 or size > MAX_KEY or size > <uint64_t> (reader.size - reader.at):
         return _read_text(reader, start, size)
-    slot = (text[0] * 7 + text[size - 1] * 3 + text[size >> 1] + size) % NAME_SLOTS
-    if names[slot] != NULL:
-        kept = PyUnicode_AsUTF8AndSize(<object> names[slot], &kept_size)
-        if <uint64_t> kept_size == size and memcmp(kept, text, size) == 0:
-            reader.at += kept_size
-            return <object> names[slot]
+    kept = &names[(text[0] * 7 + text[size - 1] * 3 + text[size >> 1] + size) % NAME_SLOTS]
+    if kept.name != NULL and kept.size == size and memcmp(kept.text, text, size) == 0:
+        reader.at += <Py_ssize_t> size
+        return <object> kept.name
     name = _read_text(reader, start, size)
     Py_INCREF(name)
-    Py_XDECREF(names[slot])
-    names[slot] = <PyObject *> name
+    Py_XDECREF(kept.name)
+    kept.name = <PyObject *> name
+    kept.size = size
+    memcpy(kept.text, text, size)
     return name
 
 
@@ -410,12 +416,21 @@ cdef object _read_text(Reader *reader, Py_ssize_t start, uint64_t size):
     """The text of `size` bytes where the reader is; its item begins at `start`."""
     if size > <uint64_t> (reader.size - reader.at):
         _bad("ends early", start)
-    cdef const char *text = <const char *> reader.data + reader.at
+    cdef PyObject *text = PyUnicode_DecodeUTF8(
+        <const char *> reader.data + reader.at, <Py_ssize_t> size, NULL
+    )
+    if text == NULL:
+        PyErr_Clear()
+        _bad("text is not UTF-8", start)
     reader.at += <Py_ssize_t> size
-    try:
-        return PyUnicode_DecodeUTF8(text, <Py_ssize_t> size, NULL)
-    except UnicodeDecodeError:
-        raise MalformedEnvelope(f"header: text is not UTF-8 at byte {start}") from None
+    return _owned(text)
+
+
+cdef inline object _owned(PyObject *new):
+    """The object of a new reference."""
+    cdef object owned = <object> new
+    Py_DECREF(owned)
+    return owned
 
 
 cdef int _bad(str what, Py_ssize_t at) except -1:

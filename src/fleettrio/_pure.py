@@ -4,7 +4,7 @@ Rules (`10-wire`, Canonical bytes and Signature):
 
 1. A header is one canonical CBOR map of short text keys to int, text, bytes or bool. `decode_header` takes exactly
    what `encode_header` gives, so `encode_header(decode_header(b)) == b` for every `b` that is taken.
-2. A leaf is what a message *is*. One signature covers a tree of up to 256 leaves; a proof leads from a leaf to the root.
+2. A leaf is what a message *is*. One signature covers a tree of up to 256 leaves; a proof leads from leaf to root.
 3. What a peer can cause is `MalformedEnvelope`, or `False` for a signature; what only we can cause is `ValueError`.
 
 Change this file first, and `_fast.pyx` in the same commit.

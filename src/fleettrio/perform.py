@@ -19,7 +19,9 @@ from fleettrio.broker.port import BrokerSession
 from fleettrio.clock import Clock
 from fleettrio.core import actions as do
 from fleettrio.core.events import (
+    AgentNotReady,
     Event,
+    Injected,
     PublishNotHanded,
     StoreFailed,
 )
@@ -191,9 +193,8 @@ class Performer:
                     session.broker.reject(tag)
             case do.Publish():
                 return self._publish(action)
-            case do.Reserve(row) | do.Inject(row):
-                if lane := self.lanes.get(row.gid):
-                    lane.send_nowait(action)
+            case do.Reserve() | do.Inject():
+                return self._to_lane(action)
             case do.Resolve(call, result):
                 self.calls.resolve(call, result)
             case do.Fail():
@@ -209,6 +210,16 @@ class Performer:
                 if session:
                     session.end(reason)
         return None
+
+    def _to_lane(self, action: do.Reserve | do.Inject) -> Event | None:
+        """To the agent's delivery task. Without one (it starts after the rows are loaded) nothing was written."""
+        row = action.row
+        if lane := self.lanes.get(row.gid):
+            lane.send_nowait(action)
+            return None
+        if isinstance(action, do.Inject):
+            return Injected(row.gid, row.msg_id, "nothing-written", "", _NO_TASK)
+        return AgentNotReady(row.gid, row.msg_id, _NO_TASK, "idle", gone=False)
 
     def _publish(self, action: do.Publish) -> Event | None:
         if self.session is None:
@@ -230,6 +241,7 @@ class Performer:
 
 
 _RECORDED = tuple(do.StoreAction.__args__)
+_NO_TASK = "its delivery is only just starting"
 
 
 def _failpoints(records: Sequence[do.Action]) -> None:

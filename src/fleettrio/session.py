@@ -16,9 +16,12 @@ from fleettrio.broker.port import (
     BrokerSession,
     BrokerSettings,
     ConsumerCancelled,
+    ConsumerLocked,
     LinkBlocked,
     LinkUnblocked,
     OpenSession,
+    PublishVerdict,
+    QueueMismatch,
     RawDelivery,
 )
 from fleettrio.core import actions as do
@@ -39,7 +42,7 @@ from fleettrio.perform import InboxRequest, Performer, SessionPorts
 from fleettrio.tasks.consume import run_consume
 from fleettrio.tasks.heartbeat import run_heartbeat
 from fleettrio.tasks.inboxes import Inboxes, run_inboxes
-from fleettrio.tasks.publish import run_publish, run_verdicts
+from fleettrio.tasks.publish import run_publish, run_verdicts, tell_verdicts
 from fleettrio.wire.signing import Signer, Verifier
 
 __all__ = ("Session", "run_session")
@@ -91,58 +94,77 @@ async def run_session(session: Session, epoch: int) -> None:
     Cancelled, both connections are closed within a bound, and open publishes get `outcome-unknown`.
     """
     performer = session.performer
-    host = performer.gateway.settings.me.host
-    async with session.open_session(session.settings, epoch) as broker:
-        owners: dict[str, QueueOwner] = await _declare_own(broker, host)
-        inboxes = Inboxes(host)
-        intake_send, intake_recv = trio.open_memory_channel[RawDelivery](INTAKE_CAPACITY)
-        control_send, control_recv = trio.open_memory_channel[RawDelivery](INTAKE_CAPACITY)
-        publish_send, publish_recv = trio.open_memory_channel[do.Publish](PUBLISH_CAPACITY)
-        inbox_send, inbox_recv = trio.open_memory_channel[InboxRequest](INBOX_CAPACITY)
-        ended = _Ended()
-        reason = "closed"
-        try:
-            async with trio.open_nursery() as outbound:
-                outbound.start_soon(broker.run_until_lost)
-                outbound.start_soon(ended.run)
-                outbound.start_soon(_run_events, broker, performer, inboxes, ended)
-                await outbound.start(run_publish, publish_recv, broker, performer, session.signer)
-                await outbound.start(run_verdicts, broker.verdicts, performer)
-                await outbound.start(run_heartbeat, performer, session.beat_s)
-                async with trio.open_nursery() as intake:
-                    await intake.start(
-                        run_consume, control_recv, owners.get, performer, session.verifier, session.body_limit
-                    )
-                    await intake.start(
-                        run_consume, intake_recv, inboxes.owner_of, performer, session.verifier, session.body_limit
-                    )
-                    await intake.start(
-                        run_inboxes,
-                        inbox_recv,
-                        inboxes,
-                        broker,
-                        performer,
-                        intake_send,
-                        host,
-                        session.settings.heartbeat_s,
-                    )
-                    performer.session = SessionPorts(broker, publish_send, inbox_send, ended.set)
-                    for queue in owners:
-                        await broker.consume(queue, prefetch=CONTROL_PREFETCH, deliveries=control_send)
-                    await performer.handle(ev.SessionOpened(epoch))
-                    log.info("session open", epoch=epoch)
-                    await session.stopping.wait()
-                    intake.cancel_scope.cancel()
-                with trio.move_on_after(session.grace_s):
-                    await performer.confirms_settled()
-                outbound.cancel_scope.cancel()
-        except BaseException as error:
-            reason = _why(error)
-            raise
-        finally:
-            performer.session = None
+    verdicts: trio.MemoryReceiveChannel[PublishVerdict] | None = None
+    try:
+        async with session.open_session(session.settings, epoch) as broker:
+            verdicts = broker.verdicts
+            await _live(session, broker, epoch)
+    except* ConsumerLocked as group:
+        # Only the control queue gets here (an inbox waits for its lock by itself): no session without it.
+        raise SessionLost(f"another gateway uses this host's name: {group.exceptions[0]}") from group
+    except* QueueMismatch as group:
+        raise SessionLost(f"a queue exists with other arguments: {group.exceptions[0]}") from group
+    finally:
+        if verdicts is not None:
+            # The border gave every open publish its verdict when it closed: senders that wait are told now.
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
-                await performer.handle(ev.SessionClosed(epoch, reason))
+                await tell_verdicts(verdicts, performer)
+
+
+async def _live(session: Session, broker: BrokerSession, epoch: int) -> None:
+    """From the connection to its end."""
+    performer = session.performer
+    host = performer.gateway.settings.me.host
+    owners: dict[str, QueueOwner] = await _declare_own(broker, host)
+    inboxes = Inboxes(host)
+    intake_send, intake_recv = trio.open_memory_channel[RawDelivery](INTAKE_CAPACITY)
+    control_send, control_recv = trio.open_memory_channel[RawDelivery](INTAKE_CAPACITY)
+    publish_send, publish_recv = trio.open_memory_channel[do.Publish](PUBLISH_CAPACITY)
+    inbox_send, inbox_recv = trio.open_memory_channel[InboxRequest](INBOX_CAPACITY)
+    ended = _Ended()
+    reason = "closed"
+    try:
+        async with trio.open_nursery() as outbound:
+            outbound.start_soon(broker.run_until_lost)
+            outbound.start_soon(ended.run)
+            outbound.start_soon(_run_events, broker, performer, inboxes, ended)
+            await outbound.start(run_publish, publish_recv, broker, performer, session.signer)
+            await outbound.start(run_verdicts, broker.verdicts, performer)
+            await outbound.start(run_heartbeat, performer, session.beat_s)
+            async with trio.open_nursery() as intake:
+                await intake.start(
+                    run_consume, control_recv, owners.get, performer, session.verifier, session.body_limit
+                )
+                await intake.start(
+                    run_consume, intake_recv, inboxes.owner_of, performer, session.verifier, session.body_limit
+                )
+                await intake.start(
+                    run_inboxes,
+                    inbox_recv,
+                    inboxes,
+                    broker,
+                    performer,
+                    intake_send,
+                    host,
+                    session.settings.heartbeat_s,
+                )
+                performer.session = SessionPorts(broker, publish_send, inbox_send, ended.set)
+                for queue in owners:
+                    await broker.consume(queue, prefetch=CONTROL_PREFETCH, deliveries=control_send)
+                await performer.handle(ev.SessionOpened(epoch))
+                log.info("session open", epoch=epoch)
+                await session.stopping.wait()
+                intake.cancel_scope.cancel()
+            with trio.move_on_after(session.grace_s):
+                await performer.confirms_settled()
+            outbound.cancel_scope.cancel()
+    except BaseException as error:
+        reason = _why(error)
+        raise
+    finally:
+        performer.session = None
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
+            await performer.handle(ev.SessionClosed(epoch, reason))
 
 
 async def _declare_own(broker: BrokerSession, host_id: HostId) -> dict[str, QueueOwner]:

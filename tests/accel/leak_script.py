@@ -19,7 +19,7 @@ _ROUNDS = 3000
 
 
 def run_all() -> None:
-    fields = {"kind": "SEND", "b": bytes(300), "n": -(2**64), "ключ": "значение", "yes": True}
+    fields: dict[str, _accel.Value] = {"kind": "SEND", "b": bytes(300), "n": -(2**64), "ключ": "значение", "yes": True}
     header = _accel.encode_header(fields)
     _accel.decode_header(header)
     for bad in (b"", header[:-1], header + b"\0", bytes.fromhex("a1616161ff"), bytes.fromhex("a2616201616101")):

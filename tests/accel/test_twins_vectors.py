@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.accel.twins import TWINS
-from tests.vectors.load import FILE, VECTORS, named
 
 from fleettrio.errors import MalformedEnvelope
+from tests.accel.twins import TWINS
+from tests.vectors.load import FILE, VECTORS, named
 
 each_twin = pytest.mark.parametrize("twin", TWINS, ids=lambda module: module.__name__.rpartition("_")[2])
 

@@ -12,6 +12,7 @@ import msgspec
 
 from fleettrio.api.schema import METHODS
 from fleettrio.errors import FleetTrioError, SendError, SessionLost
+from fleettrio.perform import CallFailed
 
 __all__ = (
     "BadRequest",
@@ -150,7 +151,7 @@ def busy(what: str) -> ErrorBody:
 
 def failure(problem: FleetTrioError) -> ErrorBody:
     """What a caller gets for an expected failure."""
-    if isinstance(problem, SendError | CallError):
+    if isinstance(problem, SendError | CallError | CallFailed):
         return ErrorBody(_FAILED, str(problem), ErrorData(problem.reason, problem.hint, problem.exit_code))
     if isinstance(problem, SessionLost):
         hint = problem.hint or "try again; `fleettrio status` shows the link"

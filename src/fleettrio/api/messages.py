@@ -188,6 +188,10 @@ class Messages:
         gid = _identity(caller)
         inbox, sent = await self._store.by_trace(params.id) if params.id != "@last" else ([], [])
         if not inbox and not sent:
+            refused = await self._store.journal(trace_id=TraceId(params.id), limit=1_000)
+            if refused:  # of what was refused nothing is kept but the line that says why
+                host = self._gateway.settings.me.host
+                return schema.Traced(params.id, [], [journal_line(line, host) for line in refused], [])
             inbox, sent = await self._both(params.id, gid)
         trace_id = (inbox[0] if inbox else sent[0]).trace_id
         inbox, sent = await self._store.by_trace(trace_id)

@@ -7,7 +7,6 @@ import os
 import time
 
 from fleettrio.core.topology import MSG
-from fleettrio.demo.prepared import VHOST
 from fleettrio.ids import FleetId, Gid, HostId, MsgId, TraceId, WallMs, short_id
 from fleettrio.testing.raw_client import RawClient, field, properties, table
 from fleettrio.wire.envelope import Envelope, Kind, encode_envelope
@@ -36,6 +35,7 @@ class Forger:
     """Logs in as `host`, and says that the person at `host` wrote it."""
 
     port: int
+    vhost: str
     password: str = dataclasses.field(repr=False)
     fleet: FleetId
     host: HostId
@@ -59,7 +59,7 @@ class Forger:
         header = encode_envelope(envelope)
         ((signature, _),) = Signer(self.fleet, self.host, 1, seed).sign([(header, body)])
         headers = table(field("fleet", header), field("sig", signature))
-        with RawClient(self.port, VHOST, user=self.host, password=self.password) as client:
+        with RawClient(self.port, self.vhost, user=self.host, password=self.password) as client:
             verdict = client.publish(MSG, inbox, properties(headers), body, mandatory=True)
         assert verdict == "ack", f"the broker said {verdict}"
         return Forged(envelope.msg_id, envelope.trace_id)

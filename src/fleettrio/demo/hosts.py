@@ -17,6 +17,8 @@ from typing import Any
 
 import fleettrio
 from fleettrio.api.callers import HARNESS_MARKS
+from fleettrio.api.schema import Empty, Status
+from fleettrio.clients.client import Client, ConnectionLost, DaemonMissing
 from fleettrio.config import resolve_paths
 from fleettrio.demo.narrate import Narrator
 from fleettrio.errors import FleetTrioError
@@ -136,8 +138,13 @@ class Host:
     def _is_ready(self) -> bool:
         if self._daemon is None or self._daemon.poll() is not None:
             raise CommandFailed(f"the daemon of {self.name} ended while starting:\n{self.last_words()}")
-        done = self.run("status", "--json")
-        return done.code == 0 and done.json()["broker"] == "connected"
+        try:
+            # Without a command's start each time: this is asked again and again.
+            with Client.connect(self.paths.socket, self._operator_token()) as client:
+                status: Status = client.call("status", Empty())
+        except (DaemonMissing, ConnectionLost):
+            return False
+        return status.broker == "connected"
 
     def last_words(self) -> str:
         """The end of its log."""

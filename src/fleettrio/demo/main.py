@@ -70,12 +70,14 @@ def _run(folder: Path, narrator: Narrator, *, with_beta: bool) -> int:
 
 def _tell(number: int, story: Story, stage: Stage, lead: Lead) -> bool:
     stage.narrator.title(f"{number}/{len(STORIES)}  {story.__doc__}")
+    began = time.monotonic()
     try:
         stage.ready()
         story(stage, lead)
     except FleetTrioError as error:
         stage.narrator.failed(str(error) + (f"\nhint: {error.hint}" if error.hint else ""))
         return False
+    stage.narrator.passed(f"story {number} passed ({time.monotonic() - began:.1f} s)")
     return True
 
 

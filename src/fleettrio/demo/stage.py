@@ -12,11 +12,14 @@ from pathlib import Path
 from fleettrio.demo.hosts import Host, clean_environment
 from fleettrio.demo.narrate import Narrator
 from fleettrio.demo.pane import WorkerPane
-from fleettrio.demo.prepared import VHOST, broker_config
+from fleettrio.ids import FleetId
 from fleettrio.testing.broker_node import BrokerNode
+from fleettrio.testing.definitions import definitions
 
-__all__ = ("LEAD", "WORKER", "Stage")
+__all__ = ("FLEET", "LEAD", "VHOST", "WORKER", "Stage")
 
+FLEET = FleetId("demo")
+VHOST = "fleet"
 LEAD, WORKER = "lead@alpha", "worker@beta"
 
 
@@ -36,8 +39,7 @@ class Stage:
         self.hosts = (self.alpha, self.beta)
         self.pane = WorkerPane(tmux_folder, self.beta.env, narrator)
         self.passwords = {host.name: secrets.token_urlsafe(18) for host in self.hosts}
-        config = broker_config(folder / "broker" / "definitions.json", self.passwords, reporter="alpha")
-        self.broker = BrokerNode(folder / "broker", config=config)
+        self.broker = BrokerNode(folder / "broker")
         self._broker_runs = False
         self.lead_token = ""
 
@@ -55,6 +57,9 @@ class Stage:
     def _set_up(self) -> None:
         say = self.narrator.say
         self.start_broker()
+        # What an administrator does once: the fleet's exchanges, and for each host a login that reaches its own queues.
+        logins = {name: (name, password) for name, password in self.passwords.items()}
+        self.broker.import_definitions(definitions(VHOST, logins, reporter="alpha"))
         say(f"broker   a private RabbitMQ node on port {self.broker.port}, a login with least rights for each host")
         for host in self.hosts:
             host.configure(f"amqp://127.0.0.1:{self.broker.port}/{VHOST}", self.passwords[host.name])
@@ -76,7 +81,7 @@ class Stage:
 
     def _found_fleet(self) -> None:
         """As two people would: alpha founds, beta's line is added, the signed file is carried over."""
-        self.alpha.call("init", "--new-fleet", "demo")
+        self.alpha.call("init", "--new-fleet", FLEET)
         said = self.beta.call("init").output.decode()
         line = next(word for word in said.split() if word.startswith("ft-host-1:"))
         self.alpha.call("host", "add", line, "--yes")

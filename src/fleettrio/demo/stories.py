@@ -9,14 +9,13 @@ from fleettrio.demo.examples import Example, examples
 from fleettrio.demo.forger import Forged, Forger
 from fleettrio.demo.hosts import Host
 from fleettrio.demo.lead import NO_BROKER, Brief, Lead, StoryFailed
-from fleettrio.demo.stage import LEAD, WORKER, Stage
+from fleettrio.demo.stage import FLEET, LEAD, VHOST, WORKER, Stage
 from fleettrio.identity import read_host_key
-from fleettrio.ids import FleetId, Gid, HostId
+from fleettrio.ids import Gid, HostId
 from fleettrio.wire.gids import HUMAN_SALT, derive_gid
 
 __all__ = ("STORIES", "Story")
 
-FLEET = FleetId("demo")
 HEARD_S = 12.0
 TURN_S = 40.0
 ANSWERS_S = 60.0
@@ -173,7 +172,7 @@ def _worker_gid(stage: Stage) -> Gid:
 def _refused(stage: Stage, lead: Lead, reason: str, body: bytes, forge: Callable[[Forger], Forged]) -> None:
     """Put it into the worker's inbox; beta refuses it for `reason`, says so, and goes on with the good message behind."""
     before = _refusals(stage.beta, reason)
-    forged = forge(Forger(stage.broker.port, stage.passwords["alpha"], FLEET, HostId("alpha")))
+    forged = forge(Forger(stage.broker.port, VHOST, stage.passwords["alpha"], FLEET, HostId("alpha")))
     stage.narrator.say(f"alpha's broker login put {stage.narrator.id(forged.short)} into the inbox of {WORKER}")
     brief, answer = lead.ask("the good message behind it", b"Still there? Count me, please.\n", TURN_S)
     number = lead.check(brief, answer)

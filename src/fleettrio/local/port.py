@@ -84,7 +84,7 @@ class Transport(Protocol):
         """All checks for a delivery with `when` (`idle turn now`). Writes nothing."""
 
     async def deliver(self, reserved: Reserved, text: Text) -> Delivery:
-        """Put `text` in as one turn. Cancelled after the first byte, the outcome is for the caller to call unconfirmed."""
+        """Put `text` in as one turn. Cancelled after the first byte, the caller calls the outcome unconfirmed."""
 
     async def close(self) -> None:
         """Let go of the agent; it lives on."""

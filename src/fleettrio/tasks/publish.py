@@ -24,7 +24,7 @@ from fleettrio.wire.gids import new_msg_id
 from fleettrio.wire.headers import table_for
 from fleettrio.wire.signing import MAX_BATCH, Signer
 
-__all__ = ("run_publish", "run_verdicts")
+__all__ = ("run_publish", "run_verdicts", "tell_verdicts")
 
 EXPIRY_SLACK_MS = 60_000
 CONTENT_TYPE = "application/octet-stream"
@@ -143,12 +143,20 @@ async def run_verdicts(
     """Tell the core every verdict, until the border closes its end. Cancelled, open ones stay `outcome-unknown`."""
     task_status.started()
     async for first in verdicts:
-        batch = [first]
-        while len(batch) < MAX_BATCH:
-            try:
-                batch.append(verdicts.receive_nowait())
-            except (trio.WouldBlock, trio.EndOfChannel):
-                break
+        await tell_verdicts(verdicts, performer, first)
+
+
+async def tell_verdicts(
+    verdicts: trio.MemoryReceiveChannel[PublishVerdict], performer: Performer, *first: PublishVerdict
+) -> None:
+    """Tell the core the verdicts that are there now, `first` and all that wait, as one batch. Finished if cancelled."""
+    batch = list(first)
+    while True:
+        try:
+            batch.append(verdicts.receive_nowait())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            break
+    if batch:
         _failpoints(batch, performer)
         await performer.handle(*(VerdictGiven(v.id, str(v.verdict), v.detail) for v in batch))
 

@@ -169,6 +169,8 @@ class BrokerNode:
     def freeze(self) -> None:
         """Stop it in its tracks; its sockets stay open and silent."""
         os.kill(self.pid, signal.SIGSTOP)
+        # Sending the signal is not enough: a thread on another core may answer one more frame.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -252,6 +254,13 @@ class BrokerNode:
         """Make what these definitions name, in RabbitMQ's own form; what exists already stays."""
         text = _text(json.dumps(definitions))
         self.evaluate(f"ok = rabbit_definitions:import_raw({text}).")
+
+    def message_count(self, queue: str, vhost: str = "/") -> int:
+        """Ready and unacknowledged messages in a queue; 0 when there is none of that name."""
+        name = f"rabbit_misc:r({_text(vhost)}, queue, {_text(queue)})"
+        count = "{ok, Q} -> [{_, N}] = rabbit_amqqueue:info(Q, [messages]), N; _ -> 0"
+        answer = self.evaluate(f"case rabbit_amqqueue:lookup({name}) of {count} end.")
+        return int(answer.removeprefix("{ok, ").removesuffix("}"))  # erl_call says that it is well
 
     def raise_memory_alarm(self) -> None:
         """Make every publishing connection blocked, as a broker short of memory does."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from fleettrio.errors import MalformedEnvelope
 from fleettrio.ids import FleetId, Gid, HostId, Leaf, MsgId, WallMs
-from fleettrio.wire.gids import derive_gid, is_gid, is_msg_id
+from fleettrio.wire.gids import derive_gid, is_gid, is_msg_id, is_name
 from fleettrio.wire.plain import dump_plain, load_plain
 
 __all__ = (
@@ -124,11 +124,22 @@ def _map(value: object) -> dict[str, Any]:
     return value
 
 
+def _word(value: object) -> str:
+    if type(value) is not str or len(value) > 64 or not value.isprintable():
+        raise ValueError("at most 64 printable characters")
+    return value
+
+
+def _entity_name(value: object) -> str:
+    if type(value) is not str or not (is_name(value) or value == "human"):
+        raise ValueError("an agent's name")
+    return value
+
+
 def _plain(value: object) -> Any:
     return value
 
 
-_word = _text(64)
 _line = _text(4096)
 _leaf = _bytes(32)
 _salt = _bytes(16)
@@ -211,7 +222,7 @@ class GatewayPresence(_Body):
     roster_rev: int = _must(_number)
     trust_rev: int = _must(_number)
     entities: int = _must(_number)
-    """How many there are, `human` and the gateway included or not as the sender counts; for people."""
+    """How many entities the host has."""
     profiles: tuple[str, ...] = _may(_list_of(_word, 256), ())
     kinds: tuple[str, ...] = _must(_list_of(_word, 256))
     version: str = _must(_word)
@@ -224,7 +235,7 @@ class EntityPresence(_Body):
 
     gid: Gid = _must(_gid)
     salt: bytes = _must(_salt)
-    name: str = _must(_text(32))
+    name: str = _must(_entity_name)
     role: str = _may(_word, "")
     takes: str = _must(_one_of("pull", "push"))
     groups: tuple[str, ...] = _may(_list_of(_word, 256), ())

@@ -220,9 +220,9 @@ def _check(fields: Mapping[str, Value]) -> None:
         raise MalformedEnvelope("field 'v' must be the version, a number from 1")
     if version != VERSION:
         raise UnsupportedVersion(f"version {version}; this gateway speaks {VERSION}")
-    for name, field in _FIELDS.items():
-        value = fields.get(name)
-        if value is None:
+    for name, value in fields.items():
+        field = _FIELDS.get(name)
+        if field is None:
             continue
         # bool is an int to isinstance, but not on the wire; Kind is a str to both.
         if isinstance(value, bool) is not (field.type is bool) or not isinstance(value, field.type):

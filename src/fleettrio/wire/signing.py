@@ -137,7 +137,7 @@ class VerifiedEnvelope:
 
     @classmethod
     def of_neighbour(cls, envelope: Envelope, header: bytes, body: bytes) -> VerifiedEnvelope:
-        """A message of an entity of this host: unsigned, never on the broker; the caller rules stand for the signature."""
+        """A message of an entity of this host, unsigned: the caller rules stand for the signature."""
         return cls(envelope, header, body, b"", b"", Leaf(leaf_of(header, body)), _SEAL)
 
 
