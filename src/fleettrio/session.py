@@ -16,12 +16,10 @@ from fleettrio.broker.port import (
     BrokerSession,
     BrokerSettings,
     ConsumerCancelled,
-    ConsumerLocked,
     LinkBlocked,
     LinkUnblocked,
     OpenSession,
     PublishVerdict,
-    QueueMismatch,
     RawDelivery,
 )
 from fleettrio.core import actions as do
@@ -90,6 +88,7 @@ class _Ended:
 
 async def run_session(session: Session, epoch: int) -> None:
     """Live one session. Returns after a polite end (`stopping`); raises `SessionLost`, alone or in a group.
+    So do `ConsumerLocked` and `QueueMismatch`, about the control queue: an inbox deals with its own.
 
     Cancelled, both connections are closed within a bound, and open publishes get `outcome-unknown`.
     """
@@ -99,11 +98,6 @@ async def run_session(session: Session, epoch: int) -> None:
         async with session.open_session(session.settings, epoch) as broker:
             verdicts = broker.verdicts
             await _live(session, broker, epoch)
-    except* ConsumerLocked as group:
-        # Only the control queue gets here (an inbox waits for its lock by itself): no session without it.
-        raise SessionLost(f"another gateway uses this host's name: {group.exceptions[0]}") from group
-    except* QueueMismatch as group:
-        raise SessionLost(f"a queue exists with other arguments: {group.exceptions[0]}") from group
     finally:
         if verdicts is not None:
             # The border gave every open publish its verdict when it closed: senders that wait are told now.

@@ -10,6 +10,7 @@ import random
 
 import trio
 
+from fleettrio.broker.port import ConsumerLocked, QueueMismatch
 from fleettrio.core.events import SessionClosed
 from fleettrio.errors import ConfigError, SessionLost
 from fleettrio.observe import get_logger
@@ -37,8 +38,9 @@ async def run_supervisor(session: Session, *, task_status: trio.TaskStatus[None]
         lost: Exception | None = None
         try:
             await run_session(session, epoch)
-        except* (SessionLost, ConfigError) as group:
-            # ConfigError: the password file is read at each connect, so that it can rotate; it may be gone just now.
+        except* (SessionLost, ConsumerLocked, QueueMismatch, ConfigError) as group:
+            # Locked: another gateway uses this host's control queue, or a dead one's lock lasts a little longer.
+            # ConfigError: login and CA file are read at each connect, so that they can rotate.
             lost = _first(group)
         if lost is None:
             continue
@@ -56,7 +58,7 @@ async def _pause(seconds: float, stopping: trio.Event) -> None:
         await stopping.wait()
 
 
-def _first(group: ExceptionGroup[SessionLost | ConfigError]) -> Exception:
+def _first(group: ExceptionGroup[Exception]) -> Exception:
     error: Exception = group
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]

@@ -72,7 +72,10 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordSent:
+    """Write the sender's row as it is now. `before` as in `Record`."""
+
     row: SentRow
+    before: SentRow | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,13 +14,24 @@ from fleettrio.core.actions import Action, Resolve
 from fleettrio.core.rows import Entity, SentRow, SentState
 from fleettrio.ids import Gid, HostId, MsgId
 
-__all__ = ("Accepted", "AttachedAs", "Key", "Offered", "PongHeard", "PullCall", "WaitCall", "WaitOver", "Waits")
+__all__ = (
+    "NO_VERDICT_YET",
+    "Accepted",
+    "AttachedAs",
+    "Key",
+    "Offered",
+    "PongHeard",
+    "PullCall",
+    "SendCall",
+    "WaitCall",
+    "WaitOver",
+    "Waits",
+)
 
 Key = tuple[MsgId, Gid]
 
-NO_RECEIPT_YET = frozenset(
-    {SentState.ACCEPTED, SentState.WRITTEN, SentState.OUTCOME_UNKNOWN, SentState.CONFIRMED, SentState.UNKNOWN}
-)
+NO_VERDICT_YET = frozenset({SentState.ACCEPTED, SentState.WRITTEN})
+NO_RECEIPT_YET = NO_VERDICT_YET | {SentState.OUTCOME_UNKNOWN, SentState.CONFIRMED, SentState.UNKNOWN}
 NO_ANSWER_COMES = frozenset({SentState.FAILED, SentState.EXPIRED, SentState.RECALLED, SentState.SUPERSEDED})
 
 
@@ -72,6 +83,18 @@ class PullCall:
 
 
 @dataclasses.dataclass(slots=True)
+class SendCall:
+    """A send, reply or retry: over when every recipient has a verdict."""
+
+    call: int
+    rows: dict[Key, SentRow]
+
+    @property
+    def is_over(self) -> bool:
+        return all(row.state not in NO_VERDICT_YET for row in self.rows.values())
+
+
+@dataclasses.dataclass(slots=True)
 class WaitCall:
     call: int
     session: str
@@ -95,6 +118,21 @@ class Waits:
     def __init__(self) -> None:
         self._waits: dict[int, WaitCall] = {}
         self._pulls: dict[int, PullCall] = {}
+        self._sends: dict[int, SendCall] = {}
+
+    def add_send(self, send: SendCall) -> list[Action]:
+        """Wait for the verdicts of a send; over at once when they are there."""
+        if send.is_over:
+            return [Resolve(send.call, Accepted(tuple(send.rows.values())))]
+        self._sends[send.call] = send
+        return []
+
+    def end_sends_of(self, key: Key) -> list[int]:
+        """The calls that wait for the verdict of a message that could not even be recorded."""
+        calls = [send.call for send in self._sends.values() if key in send.rows]
+        for call in calls:
+            del self._sends[call]
+        return calls
 
     def add_wait(self, wait: WaitCall) -> None:
         self._waits[wait.call] = wait
@@ -105,15 +143,16 @@ class Waits:
     def end(self, call: int) -> None:
         self._waits.pop(call, None)
         self._pulls.pop(call, None)
+        self._sends.pop(call, None)
 
     def end_session(self, session: str) -> None:
         self._waits = {call: wait for call, wait in self._waits.items() if wait.session != session}
         self._pulls = {call: pull for call, pull in self._pulls.items() if pull.session != session}
 
-    def answer_wait(self, gid: Gid, re: MsgId | None) -> WaitCall | None:
-        """The call of `gid` that waits for an answer to `re`."""
+    def answer_wait(self, gid: Gid, re: MsgId | None, by: Gid) -> WaitCall | None:
+        """The call of `gid` that waits for an answer to `re` by the one whom it was sent to."""
         for wait in self._waits.values():
-            if wait.gid == gid and wait.until == "answer" and any(msg_id == re for msg_id, _ in wait.rows):
+            if wait.gid == gid and wait.until == "answer" and (re, by) in wait.rows:
                 return wait
         return None
 
@@ -142,6 +181,11 @@ class Waits:
     def on_sent_changed(self, row: SentRow) -> Iterable[Action]:
         """A sent message changed: calls that waited for just that are over."""
         key = (row.msg_id, row.gid)
+        for send in [s for s in self._sends.values() if key in s.rows]:
+            send.rows[key] = row
+            if send.is_over:
+                self.end(send.call)
+                yield Resolve(send.call, Accepted(tuple(send.rows.values())))
         for wait in [w for w in self._waits.values() if key in w.rows]:
             wait.rows[key] = row
             if wait.is_over:

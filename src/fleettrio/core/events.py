@@ -22,6 +22,7 @@ __all__ = (
     "BeatDue",
     "CallEnded",
     "CancelAsked",
+    "ClockAccepted",
     "Confirmed",
     "Detached",
     "DuplicateArrived",
@@ -32,6 +33,7 @@ __all__ = (
     "LinkBlocked",
     "LinkHeard",
     "LinkUnblocked",
+    "LoadFailed",
     "Loaded",
     "PingAsked",
     "PublishHanded",
@@ -155,6 +157,11 @@ class VerdictGiven:
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrustChanged:
     fleet: Fleet
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClockAccepted:
+    """A person says that the wall clock is right as it is, though it was ahead once."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -326,15 +333,25 @@ class Loaded:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """The rows of `actions.Load` could not be read: what was to go on with them does not."""
+
+    ask: int
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class StoreFailed:
     """A list of actions could not be recorded, so nothing else of it was performed.
 
-    `undo` has each row that was to be written and what it was before (None: it was not there).
+    `undo` and `undo_sent` have each row that was to be written, last one first, and what it was before (None: it was
+    not there).
     """
 
     undo: tuple[tuple[InboxRow, InboxRow | None], ...]
     calls: tuple[CallId, ...]
     reason: str
+    undo_sent: tuple[tuple[SentRow, SentRow | None], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -357,6 +374,7 @@ Event = (
     | PublishNotHanded
     | VerdictGiven
     | TrustChanged
+    | ClockAccepted
     | BeatDue
     | Attached
     | Detached
@@ -374,6 +392,7 @@ Event = (
     | CancelAsked
     | PingAsked
     | Loaded
+    | LoadFailed
     | StoreFailed
     | StoreRecovered
 )

@@ -1,7 +1,8 @@
 """The link to the broker, and every publish that has no verdict yet.
 
 Rules:
-1. Each publish gets exactly one verdict; a late one may follow `outcome-unknown` and still counts.
+1. Each publish gets exactly one verdict, at the latest when the session ends; a late one may follow `outcome-unknown`
+   and still counts.
 2. A publish unconfirmed after 4 s is `outcome-unknown` for its sender. If nothing at all was heard from the broker
    since it was written, the link is *suspect*: remote sends fail at once until something is heard. Only the session's
    end closes the link.
@@ -15,6 +16,7 @@ import enum
 
 from fleettrio.core.actions import Publish, RecordKey
 from fleettrio.core.compose import exchange_for
+from fleettrio.core.roster import BEAT_S
 from fleettrio.core.rows import InboxRow, SentRow
 from fleettrio.core.timers import Timers
 from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds
@@ -23,6 +25,7 @@ from fleettrio.wire.envelope import Envelope, Kind
 __all__ = ("CONFIRM_LIMIT_S", "ForBeat", "ForControl", "ForNotice", "ForSent", "Link", "LinkState", "Purpose")
 
 CONFIRM_LIMIT_S = 4.0
+SETTLING_S = 2 * BEAT_S
 _TRANSIENT = frozenset({Kind.PRESENCE, Kind.ASK, Kind.ANSWER})
 
 
@@ -67,6 +70,7 @@ Purpose = ForSent | ForNotice | ForControl | ForBeat
 class _Open:
     purpose: Purpose
     handed_at: Seconds | None = None
+    is_late: bool = False
 
 
 class Link:
@@ -89,6 +93,10 @@ class Link:
         """Publishes without a verdict."""
         return len(self._open)
 
+    def is_settling(self, now: Now) -> bool:
+        """True in the first 2 beats of a session, in which nothing is judged by the roster."""
+        return self.opened_at is not None and now.mono < self.opened_at + SETTLING_S
+
     def why_not(self) -> tuple[str, str] | None:
         """Reason and sentence why a remote send fails at once; None when it may go out."""
         match self.state:
@@ -107,8 +115,15 @@ class Link:
         self.state, self.detail, self.opened_at = LinkState.UP, "", now.mono
         self._heard_at = now.mono
 
-    def closed(self, reason: str) -> None:
+    def closed(self, reason: str) -> list[tuple[Purpose, bool]]:
+        """The session is over; returns every publish without a verdict, and whether it was handed over.
+
+        None of them is heard of again: what was handed may have arrived, what was not never goes out.
+        """
         self.state, self.detail, self.opened_at = LinkState.DOWN, reason, None
+        ended = [(entry.purpose, entry.handed_at is not None) for entry in self._open.values()]
+        self._open.clear()
+        return ended
 
     def blocked(self, reason: str) -> None:
         if self.is_open:
@@ -171,18 +186,19 @@ class Link:
         return entry.purpose if entry else None
 
     def late(self, now: Now) -> list[Purpose]:
-        """Purposes of the publishes that are over the limit; re-arms its timer for those that are not yet.
+        """Purposes of the publishes that have just gone over the limit; re-arms its timer for those that are not yet.
 
         They stay registered: a late verdict is still heard.
         """
         late, next_at = [], None
         for entry in self._open.values():
-            if entry.handed_at is None:
+            if entry.handed_at is None or entry.is_late:
                 continue
             due = Seconds(entry.handed_at + CONFIRM_LIMIT_S)
             if due > now.mono:
                 next_at = due if next_at is None else min(next_at, due)
                 continue
+            entry.is_late = True
             late.append(entry.purpose)
             if self._heard_at <= entry.handed_at and self.state is LinkState.UP:
                 self.state = LinkState.SUSPECT

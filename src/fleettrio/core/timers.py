@@ -1,6 +1,7 @@
 """Everything the core waits for, as data: one heap of named moments, no clock.
 
-A timer is named by a tuple; setting it again moves it. Stale heap entries are dropped when they surface.
+A timer is named by a tuple; setting it again moves it. Stale heap entries are dropped when they surface, and all at once
+when they are the most: a message that got its word at once leaves one behind that lies 14 days ahead.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from fleettrio.ids import Now, Seconds, WallMs
 __all__ = ("Timers", "at_wall")
 
 Name = tuple[str, ...]
+_STALE_ALLOWED = 64
 
 
 def at_wall(moment: WallMs, now: Now) -> Seconds:
@@ -29,6 +31,9 @@ class Timers:
         if self._at.get(name) != at:
             self._at[name] = at
             heapq.heappush(self._heap, (at, name))
+            if len(self._heap) > _STALE_ALLOWED + 2 * len(self._at):
+                self._heap = [(moment, timer) for timer, moment in self._at.items()]
+                heapq.heapify(self._heap)
 
     def set_if_unset(self, name: Name, at: Seconds) -> None:
         if name not in self._at:
