@@ -21,13 +21,13 @@ from fleettrio.api.callers import CallerRules, hash_token
 from fleettrio.api.health import Health
 from fleettrio.api.messages import Messages
 from fleettrio.api.rpc import Handler, serve
+from fleettrio.api.trust import Trust
 from fleettrio.broker.amqp import open_border, open_session
 from fleettrio.clock import SystemClock
 from fleettrio.config import Config, load_config
 from fleettrio.core import actions as do
 from fleettrio.core.compose import Identity as WireIdentity
 from fleettrio.core.compose import human_of
-from fleettrio.core.events import TrustChanged
 from fleettrio.core.gateway import Gateway, Kept, Settings
 from fleettrio.core.ledger import Limits
 from fleettrio.core.rows import Entity
@@ -44,7 +44,6 @@ from fleettrio.supervise import run_supervisor
 from fleettrio.tasks.deliver import run_deliver
 from fleettrio.tasks.reads import run_reads
 from fleettrio.tasks.sweep import run_sweep
-from fleettrio.wire.fleetfile import Fleet
 from fleettrio.wire.gids import GATEWAY_SALT, HUMAN_SALT, derive_gid
 from fleettrio.wire.signing import Signer, Verifier
 
@@ -83,17 +82,18 @@ async def run_daemon(config: Config, env: Mapping[str, str]) -> None:
         read_send, read_recv = trio.open_memory_channel[do.Load | do.ProbeStore](READ_CAPACITY)
         performer = Performer(gateway, store, clock, watch_send, read_send)
         verifier = Verifier(identity.fleet)
+        trust = Trust(config, identity, verifier, performer)
         stopping = trio.Event()
         if identity.problem:
             log.error("identity", problem=identity.problem)
         await performer.start()
         async with trio.open_nursery() as local:
-            local.start_soon(_run_signals, stopping, local.cancel_scope, config, verifier, performer)
+            local.start_soon(_run_signals, stopping, local.cancel_scope, trust)
             await local.start(run_sweep, performer)
             await local.start(run_reads, read_recv, performer)
             await local.start(_run_agents, watch_recv, performer, env)
             local.start_soon(_run_pruning, store, clock)
-            await local.start(_serve, config, performer, verifier, stopping, clock.wall())
+            await local.start(_serve, config, performer, trust, stopping, clock.wall())
             log.info("serving", host=identity.host, fleet=identity.fleet_id, socket=str(config.paths.socket))
             settings = config.broker()
             if settings is None:
@@ -150,14 +150,15 @@ def _gateway(config: Config, identity: Identity, contents: StoreContents, now: W
     )
 
 
-async def _run_signals(
-    stopping: trio.Event, scope: trio.CancelScope, config: Config, verifier: Verifier, performer: Performer
-) -> None:
+async def _run_signals(stopping: trio.Event, scope: trio.CancelScope, trust: Trust) -> None:
     """SIGTERM and SIGINT: leave politely, then at once. SIGHUP: read the fleet file again."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
-                await _reload(config, verifier, performer)
+                try:
+                    await trust.reload()
+                except ConfigError as error:
+                    log.error("fleet file not taken", problem=str(error))
             elif stopping.is_set():
                 scope.cancel()
             else:
@@ -165,26 +166,10 @@ async def _run_signals(
                 stopping.set()
 
 
-async def _reload(config: Config, verifier: Verifier, performer: Performer) -> None:
-    try:
-        fleet = _read_fleet(config, verifier)
-    except ConfigError as error:
-        log.error("fleet file not taken", problem=str(error))
-        return
-    await performer.handle(TrustChanged(fleet))
-
-
-def _read_fleet(config: Config, verifier: Verifier) -> Fleet:
-    """Trust as the disk has it now; effective from the next delivery on."""
-    fleet = load_identity(config.paths, config).fleet
-    verifier.set_fleet(fleet)
-    return fleet
-
-
 async def _serve(
     config: Config,
     performer: Performer,
-    verifier: Verifier,
+    trust: Trust,
     stopping: trio.Event,
     started_at: WallMs,
     *,
@@ -192,7 +177,7 @@ async def _serve(
 ) -> None:
     """The local socket; its methods are the whole of what a client can ask."""
     messages, agents = Messages(performer), Agents(performer)
-    health = Health(performer, config, started_at, lambda: _read_fleet(config, verifier), stopping.set)
+    health = Health(performer, config, started_at, trust, stopping.set)
     methods: dict[str, Handler] = {
         "hello": health.hello,
         "status": health.status,

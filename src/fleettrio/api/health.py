@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 
 import trio
@@ -11,7 +10,9 @@ import trio
 from fleettrio import _accel
 from fleettrio.api import schema
 from fleettrio.api.callers import Caller
+from fleettrio.api.problems import Problems, broker_word
 from fleettrio.api.rpc import CallError, Connection
+from fleettrio.api.trust import Trust
 from fleettrio.config import Config
 from fleettrio.core import calls
 from fleettrio.core import events as ev
@@ -20,22 +21,11 @@ from fleettrio.core.roster import Target
 from fleettrio.core.rows import Entity, Peer, PeerEntity
 from fleettrio.ids import HostId, WallMs
 from fleettrio.perform import Performer
-from fleettrio.wire.fleetfile import Fleet
 from fleettrio.wire.gids import new_msg_id
 
 __all__ = ("Health",)
 
-CLOCK_WARN_MS = 5_000
-DISK_LOW = 200 * 1024 * 1024
 PING_S = 5.0
-
-_WORDS = {
-    LinkState.STANDALONE: "standalone",
-    LinkState.UP: "connected",
-    LinkState.SUSPECT: "suspect",
-    LinkState.BLOCKED: "blocked",
-    LinkState.DOWN: "connecting",
-}
 
 
 class Health:
@@ -44,14 +34,15 @@ class Health:
         performer: Performer,
         config: Config,
         started_at: WallMs,
-        reload: Callable[[], Fleet],
+        trust: Trust,
         stop: Callable[[], None],
     ) -> None:
         self._performer = performer
         self._gateway = performer.gateway
+        self._problems = Problems(performer, config, trust)
         self._config = config
         self._started_at = started_at
-        self._reload = reload
+        self._trust = trust
         self._stop = stop
 
     async def hello(self, _params: schema.Hello, caller: Caller, _connection: Connection) -> schema.Welcome:
@@ -70,7 +61,7 @@ class Health:
     async def status(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.Status:
         gateway, link = self._gateway, self._gateway.link
         fleet = self._fleet()
-        problems = self._problems()
+        problems = self._problems.found()
         return schema.Status(
             host=gateway.settings.me.host,
             fleet_id=gateway.settings.me.fleet_id,
@@ -79,7 +70,7 @@ class Health:
             started_at=self._started_at,
             home=str(self._config.paths.state_dir.parent),
             implementation=_accel.IMPLEMENTATION,
-            broker=self._broker_word(),
+            broker=broker_word(gateway.link),
             broker_detail=link.detail,
             broker_since=self._performer.link_changed_at or self._started_at,
             waiting=sum(gateway.ledger.lane(gid).count for gid in gateway.roster.entities),
@@ -130,11 +121,10 @@ class Health:
         )
 
     async def doctor(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.DoctorReport:
-        return schema.DoctorReport([*self._checks(), *self._problems()])
+        return schema.DoctorReport([*self._problems.well(), *self._problems.found()])
 
     async def reload(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.Reloaded:
-        fleet = self._reload()
-        await self._performer.handle(ev.TrustChanged(fleet))
+        fleet = await self._trust.reload()
         return schema.Reloaded(fleet.fleet_id, fleet.rev, sorted(fleet.hosts))
 
     async def down(self, _params: schema.Empty, caller: Caller, _connection: Connection) -> schema.Done:
@@ -144,12 +134,6 @@ class Health:
         return schema.Done(f"the daemon on {self._gateway.settings.me.host} ends; agents live on, messages wait")
 
     # --- views
-
-    def _broker_word(self) -> str:
-        link = self._gateway.link
-        if link.state is LinkState.DOWN and "login" in link.detail:
-            return "refused-login"
-        return _WORDS[link.state]
 
     def _fleet(self) -> schema.Fleet:
         gateway, me = self._gateway, self._gateway.settings.me
@@ -237,79 +221,6 @@ class Health:
             waiting=0,
             full=other.full,
         )
-
-    # --- what is wrong
-
-    def _checks(self) -> list[schema.Check]:
-        """What is well and worth saying so."""
-        gateway = self._gateway
-        checks = []
-        if gateway.link.state in (LinkState.UP, LinkState.STANDALONE):
-            checks.append(schema.Check("broker", True, self._broker_word()))
-        if not gateway.store_trouble:
-            checks.append(schema.Check("store", True, f"{self._performer.store.size_bytes() // 1024} KiB"))
-        return checks
-
-    def _problems(self) -> list[schema.Check]:
-        return [*self._link_problems(), *self._store_problems(), *self._peer_problems(), *self._agent_problems()]
-
-    def _link_problems(self) -> list[schema.Check]:
-        link = self._gateway.link
-        match link.state:
-            case LinkState.UP | LinkState.STANDALONE:
-                return []
-            case LinkState.BLOCKED:
-                detail = f"the broker takes no messages: {link.detail}"
-                return [schema.Check("broker", False, detail, "free memory or disk on the broker's machine")]
-            case LinkState.SUSPECT:
-                detail = "the broker is connected but does not answer"
-                return [schema.Check("broker", False, detail, "look at the broker's machine: is it frozen?")]
-            case _:
-                fix = "start the broker, or correct [broker] uris in fleettrio.toml"
-                if "login" in link.detail:
-                    fix = "correct [broker] user and the password in its password_file"
-                return [schema.Check("broker", False, link.detail or "not connected yet", fix)]
-
-    def _store_problems(self) -> list[schema.Check]:
-        problems = []
-        if self._gateway.store_trouble:
-            problems.append(schema.Check("store", False, self._gateway.store_trouble, "free some disk space"))
-        free = shutil.disk_usage(self._config.paths.state_dir).free
-        if free < DISK_LOW:
-            detail = f"{free // (1024 * 1024)} MiB are free where messages are kept"
-            problems.append(schema.Check("disk", False, detail, "free some disk space"))
-        return problems
-
-    def _peer_problems(self) -> list[schema.Check]:
-        problems = []
-        for peer in self._gateway.roster.peers.values():
-            host = peer.host
-            if peer.we_refuse:
-                fix = f"get a fleet file that names {host}: fleettrio host import FILE"
-                problems.append(schema.Check(f"trust {host}", False, f"we refuse {host}: {peer.we_refuse}", fix))
-            if peer.refuses_us:
-                fix = f"on {host}: fleettrio host import FILE (made here with fleettrio host export)"
-                problems.append(schema.Check(f"trust {host}", False, f"{host} refuses us: {peer.refuses_us}", fix))
-            if abs(peer.offset_ms) > CLOCK_WARN_MS:
-                ahead = "ahead of" if peer.offset_ms > 0 else "behind"
-                detail = f"the clock of {host} is {abs(peer.offset_ms) / 1000:.0f} s {ahead} ours"
-                problems.append(
-                    schema.Check(f"clock {host}", False, detail, "set both clocks: timedatectl set-ntp true")
-                )
-        return problems
-
-    def _agent_problems(self) -> list[schema.Check]:
-        problems = []
-        for gid, trouble in self._gateway.inbox_trouble.items():
-            entity = self._gateway.roster.entities.get(gid)
-            if entity is not None:
-                fix = "find the other gateway that uses this host's name, and end it"
-                problems.append(schema.Check(f"inbox {entity.name}", False, f"its broker queue is {trouble}", fix))
-        if self._gateway.refusals.by_reason["conflict"]:
-            problems.append(
-                schema.Check("conflict", False, "a message came with a known id and other bytes", "read the log")
-            )
-        return problems
 
     def _next_step(self, problems: list[schema.Check], fleet: schema.Fleet) -> str:
         if problems:

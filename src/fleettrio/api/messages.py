@@ -10,6 +10,7 @@ import trio
 from fleettrio._accel import leaf_of
 from fleettrio.api import schema
 from fleettrio.api.callers import Caller
+from fleettrio.api.lookup import Lookup
 from fleettrio.api.rpc import CallError, Connection
 from fleettrio.api.views import inbox_view, journal_line, sent_view
 from fleettrio.core import calls
@@ -34,6 +35,7 @@ class Messages:
         self._performer = performer
         self._gateway = performer.gateway
         self._store = performer.store
+        self._lookup = Lookup(performer)
 
     # --- sending
 
@@ -45,7 +47,7 @@ class Messages:
             rows = [row for msg_id in known for row in (await self._store.find(msg_id))[1]]
             return self._result(rows)
         wall = self._performer.clock.now().wall
-        supersedes = (await self._sent_row(params.supersedes, sender)).msg_id if params.supersedes else None
+        supersedes = (await self._lookup.sent(params.supersedes, sender)).msg_id if params.supersedes else None
         call = self._performer.calls.new()
         await self._performer.handle(
             ev.SendAsked(
@@ -71,7 +73,7 @@ class Messages:
         sender = _identity(caller)
         if params.key and (known := await self._store.key(params.key, sender)):
             return self._result([row for msg_id in known for row in (await self._store.find(msg_id))[1]])
-        original = await self._inbox_row(params.re, sender)
+        original = await self._lookup.received(params.re, sender)
         wall = self._performer.clock.now().wall
         call = self._performer.calls.new()
         await self._performer.handle(
@@ -87,7 +89,7 @@ class Messages:
         return self._accepted(await self._result_of(call, connection))
 
     async def retry(self, params: schema.Retry, caller: Caller, connection: Connection) -> schema.SendResult:
-        row = await self._sent_row(params.id, _identity(caller))
+        row = await self._lookup.sent(params.id, _identity(caller))
         if leaf_of(row.header, params.body) != row.leaf:
             text = f"this is not the body of {short_id(row.msg_id)}: a retry is the same bytes"
             raise CallError(_USAGE, "other-body", text, "give the very body again, or send a new message")
@@ -96,17 +98,17 @@ class Messages:
         return self._accepted(await self._result_of(call, connection))
 
     async def cancel(self, params: schema.Cancel, caller: Caller, connection: Connection) -> schema.Shown:
-        row = await self._sent_row(params.id, _identity(caller))
+        row = await self._lookup.sent(params.id, _identity(caller))
         call = self._performer.calls.new()
         await self._performer.handle(ev.CancelAsked(call, row))
         await self._result_of(call, connection)
-        rows = [await self._fresh(row)]
+        rows = [await self._lookup.fresh(row)]
         if rows[0].recalling:
             waiting = self._performer.calls.new()
             await self._performer.handle(ev.WaitAsked(waiting, connection.session, row.sender, tuple(rows), "final"))
             with trio.move_on_after(CANCEL_WAIT_S):
                 await self._result_of(waiting, connection)
-            rows = [await self._fresh(row)]
+            rows = [await self._lookup.fresh(row)]
         journal = await self._store.journal(msg_ids=[row.msg_id], limit=200)
         host = self._gateway.settings.me.host
         return schema.Shown([self._sent(rows[0])], [journal_line(line, host) for line in journal])
@@ -117,7 +119,7 @@ class Messages:
         gid = _identity(caller)
         if params.until not in ("answer", "delivered"):
             raise CallError(_USAGE, "usage", f"cannot wait until {params.until!r}", "answer or delivered")
-        rows = [await self._sent_row(message_id, gid) for message_id in params.ids]
+        rows = [await self._lookup.sent(message_id, gid) for message_id in params.ids]
         call = self._performer.calls.new()
         await self._performer.handle(ev.WaitAsked(call, connection.session, gid, tuple(rows), params.until))
         with trio.move_on_after(min(params.limit_s, MOST_WAIT_S)):
@@ -125,7 +127,7 @@ class Messages:
             assert isinstance(result, calls.WaitOver)
             answers = await self._messages(result.answers)
             return schema.Waited(True, [self._sent(row) for row in result.rows], answers, result.cursor)
-        return schema.Waited(False, [self._sent(await self._fresh(row)) for row in rows], [], 0)
+        return schema.Waited(False, [self._sent(await self._lookup.fresh(row)) for row in rows], [], 0)
 
     async def pull(self, params: schema.Pull, caller: Caller, connection: Connection) -> schema.Pulled:
         gid = _identity(caller)
@@ -165,7 +167,7 @@ class Messages:
 
     async def show(self, params: schema.Show, caller: Caller, connection: Connection) -> schema.Shown:
         gid = _identity(caller)
-        inbox, sent = await self._both(params.id, gid)
+        inbox, sent = await self._lookup.both(params.id, gid)
         if gid != self._gateway.settings.me.human:
             inbox, sent = [r for r in inbox if gid in (r.gid, r.sender)], [r for r in sent if gid in (r.gid, r.sender)]
             if not inbox and not sent:
@@ -177,7 +179,7 @@ class Messages:
         return schema.Shown(views, [journal_line(line, host) for line in journal])
 
     async def body(self, params: schema.BodyOf, caller: Caller, connection: Connection) -> schema.Body:
-        row = await self._inbox_row(params.id, _identity(caller))
+        row = await self._lookup.received(params.id, _identity(caller))
         stored = await self._store.message(row.msg_id, row.gid)
         if stored is None:
             text = f"the body of {short_id(row.msg_id)} is not kept any more"
@@ -192,7 +194,7 @@ class Messages:
             if refused:  # of what was refused nothing is kept but the line that says why
                 host = self._gateway.settings.me.host
                 return schema.Traced(params.id, [], [journal_line(line, host) for line in refused], [])
-            inbox, sent = await self._both(params.id, gid)
+            inbox, sent = await self._lookup.both(params.id, gid)
         trace_id = (inbox[0] if inbox else sent[0]).trace_id
         inbox, sent = await self._store.by_trace(trace_id)
         views = [self._sent(row) for row in sent] + [await self._received(row) for row in inbox]
@@ -222,10 +224,6 @@ class Messages:
 
     def _latest(self, row: SentRow) -> SentRow:
         return self._gateway.outbox.rows.get((row.msg_id, row.gid), row)
-
-    async def _fresh(self, row: SentRow) -> SentRow:
-        latest = self._gateway.outbox.rows.get((row.msg_id, row.gid))
-        return latest or await self._store.sent(row.msg_id, row.gid) or row
 
     def _now(self) -> WallMs:
         return self._performer.clock.now().wall
@@ -270,55 +268,6 @@ class Messages:
         if isinstance(target, Target):
             return target.gid
         raise CallError(3, "no-such-sender", target.message, target.hint)
-
-    async def _both(self, message_id: str, gid: Gid) -> tuple[list[InboxRow], list[SentRow]]:
-        """What `message_id` names: a full id, a unique ending of at least 4, or `@last`."""
-        if message_id == "@last":
-            received, sent = await self._store.last_in(gid), await self._store.last_sent(gid)
-            newest = max((row for row in (received, sent) if row is not None), key=lambda r: r.at, default=None)
-            if newest is None:
-                raise CallError(3, "no-such-message", "nothing was sent or received yet", "fleettrio inbox --all")
-            message_id = newest.msg_id
-        if len(message_id) < 4:
-            raise CallError(
-                _USAGE, "usage", f"{message_id!r} is too short for an id", "give at least its last 4 digits"
-            )
-        inbox, sent_rows = await self._store.find(message_id)
-        ids = {row.msg_id for row in inbox} | {row.msg_id for row in sent_rows}
-        if not ids:
-            text = f"no message here ends with {message_id!r}"
-            raise CallError(3, "no-such-message", text, "fleettrio inbox --all, fleettrio inbox --sent")
-        if len(ids) > 1:
-            endings = ", ".join(sorted(short_id(i) for i in ids)[:6])
-            raise CallError(_USAGE, "ambiguous", f"{message_id!r} is the end of several: {endings}", "give more digits")
-        return inbox, sent_rows
-
-    async def _inbox_row(self, message_id: str, gid: Gid) -> InboxRow:
-        """A message that came to `gid` (the person may look at all of this host's)."""
-        if message_id == "@last":
-            row = await self._store.last_in(gid)
-            if row is None:
-                raise CallError(3, "no-such-message", "no message came to you yet", "fleettrio inbox --all")
-            return row
-        inbox, _ = await self._both(message_id, gid)
-        mine = [row for row in inbox if row.gid == gid]
-        if not mine and gid == self._gateway.settings.me.human:
-            mine = inbox
-        if not mine:
-            raise CallError(3, "not-yours", f"{message_id} did not come to you", "fleettrio inbox --all")
-        return mine[0]
-
-    async def _sent_row(self, message_id: str, gid: Gid) -> SentRow:
-        if message_id == "@last":
-            row = await self._store.last_sent(gid)
-            if row is None:
-                raise CallError(3, "no-such-message", "you sent nothing yet", "fleettrio inbox --sent")
-            return row
-        _, sent = await self._both(message_id, gid)
-        mine = [row for row in sent if gid in (row.sender, self._gateway.settings.me.human)]
-        if not mine:
-            raise CallError(3, "not-yours", f"{message_id} was not sent by you", "fleettrio inbox --sent")
-        return await self._fresh(mine[0])
 
 
 def _identity(caller: Caller) -> Gid:

@@ -2,7 +2,7 @@
 
 Rules:
 1. A row whose word is owed has `notified` false. It is told again at every session's start until the broker
-   confirmed it.
+   confirmed it. Only the newest word about a message is owed.
 2. What is due to one host while a publish to it is under way goes together, up to 256 in one notice; nothing waits
    for a list to fill.
 3. INJECTED and FAILED tell one message; what has a reason beside its state, or company, goes as OUTCOME.
@@ -11,10 +11,9 @@ Rules:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
-from fleettrio.core.actions import Action, Publish, Record
+from fleettrio.core.actions import Action, Publish
 from fleettrio.core.calls import Key
 from fleettrio.core.compose import Identity, control
 from fleettrio.core.link import ForNotice, Link
@@ -61,13 +60,27 @@ class Notices:
         self._owed: dict[HostId, dict[Key, InboxRow]] = {}
         self._under_way: set[HostId] = set()
 
+    def is_owed(self, host: HostId) -> bool:
+        """True for hosts that are told by a notice, which takes until it is confirmed."""
+        return host != self._me.host
+
     def owe(self, row: InboxRow, now: Now) -> list[Action]:
         """The sender of `row` is to be told its state as it is now. The row itself is recorded by the caller."""
-        if row.from_host == self._me.host:
-            told = dataclasses.replace(row, notified=True)
-            return [*self._tell_neighbour(row, now), Record(told, row)]
-        self._owed.setdefault(row.from_host, {})[(row.msg_id, row.gid)] = row
+        if not self.is_owed(row.from_host):
+            return self._tell_neighbour(row, now)
+        self.remember(row)
         return self._tell(row.from_host, now)
+
+    def remember(self, row: InboxRow) -> None:
+        """Owe it with the next notice to that host."""
+        self._owed.setdefault(row.from_host, {})[(row.msg_id, row.gid)] = row
+
+    def settle(self, row: InboxRow) -> None:
+        """Nothing is owed about this message any more: it is told in another way, or what was to be told is undone."""
+        owed = self._owed.get(row.from_host, {})
+        owed.pop((row.msg_id, row.gid), None)
+        if not owed:
+            self._owed.pop(row.from_host, None)
 
     def session_opened(self, now: Now) -> list[Action]:
         self._under_way.clear()
@@ -76,22 +89,17 @@ class Notices:
     def retry(self, host: HostId, now: Now) -> list[Action]:
         return self._tell(host, now)
 
-    def verdict(self, purpose: ForNotice, verdict: str, now: Now) -> list[Action]:
-        """The notice about these rows was confirmed, or not."""
+    def verdict(self, purpose: ForNotice, verdict: str, now: Now) -> tuple[list[InboxRow], list[Action]]:
+        """The notice about these rows was confirmed, or not: the rows whose newest word is told by it, and what next."""
         self._under_way.discard(purpose.host)
         if verdict != "confirmed":
             self._timers.set(("notice", purpose.host), Seconds(now.mono + RETRY_S))
-            return []
+            return [], []
         owed = self._owed.get(purpose.host, {})
-        actions: list[Action] = []
-        for row in purpose.rows:
-            key = (row.msg_id, row.gid)
-            if owed.get(key) == row:
-                del owed[key]
-                actions.append(Record(dataclasses.replace(row, notified=True), row))
-        if not owed:
-            self._owed.pop(purpose.host, None)
-        return [*actions, *self._tell(purpose.host, now)]
+        told = [row for row in purpose.rows if owed.get((row.msg_id, row.gid)) == row]
+        for row in told:
+            self.settle(row)
+        return told, self._tell(purpose.host, now)
 
     def _tell(self, host: HostId, now: Now) -> list[Action]:
         owed = self._owed.get(host)

@@ -1,0 +1,44 @@
+"""The highest wall time that this host has seen.
+
+While the clock stands more than 30 s behind it, nobody can say what has expired and what was delivered already: the
+forward lane is closed (`clock-stepped-back`) until the clock has caught up, or a person says that it is right.
+"""
+
+from __future__ import annotations
+
+from fleettrio.core.actions import Action, RecordSetting
+from fleettrio.core.timers import at_wall
+from fleettrio.ids import Now, Seconds, WallMs
+
+__all__ = ("CLOCK_STEPPED_BACK", "SETTING", "WallMark")
+
+CLOCK_STEPPED_BACK = "clock-stepped-back"
+SETTING = "highest-wall"
+SLACK_MS = 30_000
+RECORD_EVERY_MS = 60_000
+
+
+class WallMark:
+    def __init__(self, highest: WallMs) -> None:
+        self.highest = highest
+        self._recorded = highest
+
+    def saw(self, now: Now) -> list[Action]:
+        """Note the time of an event; recorded once a minute, and at the first."""
+        self.highest = max(self.highest, now.wall)
+        if self.highest < self._recorded + RECORD_EVERY_MS:
+            return []
+        self._recorded = self.highest
+        return [RecordSetting(SETTING, str(self.highest))]
+
+    def is_ahead(self, now: Now) -> bool:
+        """True while the clock is too far behind what it showed before."""
+        return now.wall < self.highest - SLACK_MS
+
+    def caught_up_at(self, now: Now) -> Seconds:
+        return at_wall(WallMs(self.highest - SLACK_MS), now)
+
+    def accept(self, now: Now) -> list[Action]:
+        """A person says that the clock is right."""
+        self.highest = self._recorded = now.wall
+        return [RecordSetting(SETTING, str(now.wall))]
