@@ -26,6 +26,7 @@ from fleettrio.broker.amqp import open_border, open_session
 from fleettrio.clock import SystemClock
 from fleettrio.config import Config, load_config
 from fleettrio.core import actions as do
+from fleettrio.core import wallmark
 from fleettrio.core.compose import Identity as WireIdentity
 from fleettrio.core.compose import human_of
 from fleettrio.core.gateway import Gateway, Kept, Settings
@@ -136,6 +137,7 @@ def _gateway(config: Config, identity: Identity, contents: StoreContents, now: W
             epoch=max(int(contents.settings.get("epoch", "0")) + 1, now),
             trace_id=TraceId(secrets.token_hex(16)),
             born=contents.born,
+            highest_wall=WallMs(int(contents.settings.get(wallmark.SETTING, "0"))),
             limits=Limits(config.limits.inbox_messages, config.limits.inbox_bytes),
             body_limit=config.limits.body_bytes,
         ),

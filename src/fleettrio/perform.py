@@ -5,6 +5,8 @@ Rules:
 2. Hand-overs come after the commit, never block, and never raise for a link that is gone.
 3. A list that began runs to its end, whoever is cancelled meanwhile: the wait for the disk is shielded and bounded.
 4. What the store cannot record goes back to the core as `StoreFailed`, and nothing after it is done.
+5. A disk that neither takes nor refuses a list for 30 s ends the daemon: what it will do with that list nobody knows.
+6. A delivery that makes the core fail is an `internal-error`: logged, told, rejected; the daemon goes on.
 """
 
 from __future__ import annotations
@@ -20,21 +22,26 @@ from fleettrio.clock import Clock
 from fleettrio.core import actions as do
 from fleettrio.core.events import (
     AgentNotReady,
+    Arrived,
     Event,
     Injected,
+    LoadFailed,
     PublishNotHanded,
+    RefusedArrival,
     StoreFailed,
 )
 from fleettrio.core.gateway import Gateway
 from fleettrio.core.rows import InboxState
-from fleettrio.errors import FleetTrioError, StoreError
+from fleettrio.errors import FleetTrioError, ProtocolMisuse, StoreError
 from fleettrio.ids import Gid, Now, Seconds, WallMs
 from fleettrio.observe import COUNTERS, failpoint, get_logger
 from fleettrio.store.store import Store
+from fleettrio.wire.signing import Refusal
 
 __all__ = ("CallFailed", "Calls", "Performer", "SessionPorts")
 
 COMMIT_LIMIT_S = 30.0
+INTERNAL_ERROR = "internal-error"
 
 log = get_logger("perform")
 
@@ -130,10 +137,23 @@ class Performer:
         listed: list[do.Action] = []
         before = self.gateway.link.state
         for event in events:
-            listed += self.gateway.handle(event, now)
+            listed += self._decide(event, now)
         if self.gateway.link.state is not before:
             self.link_changed_at = now.wall
         await self._perform(listed, now)
+
+    def _decide(self, event: Event, now: Now) -> list[do.Action]:
+        try:
+            return self.gateway.handle(event, now)
+        except _UNFORESEEN as error:
+            if not isinstance(event, Arrived):
+                raise
+            envelope = event.message.envelope
+            log.exception("internal error", msg_id=envelope.msg_id, trace_id=envelope.trace_id, kind=envelope.kind)
+            COUNTERS.count("refused", INTERNAL_ERROR)
+            what, leaf = type(error).__name__, event.message.leaf
+            refusal = Refusal(INTERNAL_ERROR, what, envelope, leaf, True, envelope.host, envelope.trace_id)
+            return self.gateway.handle(RefusedArrival(event.tag, event.owner, refusal), now)
 
     async def expire(self) -> None:
         now = self.clock.now()
@@ -152,12 +172,15 @@ class Performer:
         records = [action for action in listed if isinstance(action, _RECORDED)]
         self._wake_sweeper()
         if records:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + COMMIT_LIMIT_S):
-                try:
+            try:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + COMMIT_LIMIT_S) as limit:
                     await self.store.submit(records, now.wall).done()
-                except StoreError as error:
+            except StoreError as error:
+                with trio.CancelScope(shield=True):
                     await self._not_recorded(listed, error)
-                    return
+                return
+            if limit.cancelled_caught:
+                raise StoreError(f"the disk did not answer for {COMMIT_LIMIT_S:.0f} s", hint="look at dmesg")
             _failpoints(records)
         hand_overs = [action for action in listed if not isinstance(action, _RECORDED)]
         follow_ups = [event for action in hand_overs if (event := self._hand_over(action))]
@@ -174,11 +197,10 @@ class Performer:
             for action in listed
             if isinstance(action, do.Commit | do.Record)
         )
+        undo_sent = tuple((action.row, action.before) for action in listed if isinstance(action, do.RecordSent))
         calls = tuple(action.call for action in listed if isinstance(action, do.Resolve | do.Fail))
-        lost: list[Event] = [
-            PublishNotHanded(action.id, "store", str(error)) for action in listed if isinstance(action, do.Publish)
-        ]
-        await self.handle(StoreFailed(tuple(reversed(undo)), calls, str(error)), *lost)
+        failed = StoreFailed(tuple(reversed(undo)), calls, str(error), tuple(reversed(undo_sent)))
+        await self.handle(failed, *(event for action in listed if (event := _not_done(action, str(error)))))
 
     def _hand_over(self, action: do.Action) -> Event | None:  # noqa: C901 - one line per port
         """Do it without blocking; returns the event that says it could not be done, if there is one."""
@@ -205,7 +227,10 @@ class Performer:
                 if session:
                     session.inboxes.send_nowait(action)
             case do.Load() | do.ProbeStore():
-                self._reads.send_nowait(action)
+                try:
+                    self._reads.send_nowait(action)
+                except trio.WouldBlock:
+                    return _not_done(action, "too many reads wait for the store")
             case do.EndSession(reason):
                 if session:
                     session.end(reason)
@@ -224,6 +249,8 @@ class Performer:
     def _publish(self, action: do.Publish) -> Event | None:
         if self.session is None:
             return PublishNotHanded(action.id, "broker-unreachable", "the session ended")
+        if self.gateway.link.purpose(action.id) is None:
+            return None  # its session ended while the list was recorded, and it was told so: it never goes out
         try:
             self.session.publishes.send_nowait(action)
         except trio.WouldBlock:
@@ -240,7 +267,20 @@ class Performer:
             self.sleeping_until = deadline
 
 
+def _not_done(action: do.Action, why: str) -> Event | None:
+    """What the core is told of a hand-over that was not done because its list could not be recorded."""
+    match action:
+        case do.Publish():
+            return PublishNotHanded(action.id, "store", why)
+        case do.Load(ask):
+            return LoadFailed(ask, why)
+        case do.Reserve(row):
+            return AgentNotReady(row.gid, row.msg_id, why, "idle")
+    return None
+
+
 _RECORDED = tuple(do.StoreAction.__args__)
+_UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, ProtocolMisuse)
 _NO_TASK = "its delivery is only just starting"
 
 

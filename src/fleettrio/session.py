@@ -158,6 +158,7 @@ async def _live(session: Session, broker: BrokerSession, epoch: int) -> None:
     finally:
         performer.session = None
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
+            await tell_verdicts(broker.verdicts, performer)  # what is known is better than what the end makes of it
             await performer.handle(ev.SessionClosed(epoch, reason))
 
 
@@ -186,6 +187,7 @@ async def _run_events(broker: BrokerSession, performer: Performer, inboxes: Inbo
                 await performer.handle(ev.LinkUnblocked())
             case ConsumerCancelled(queue, reason):
                 owner = inboxes.owner_of(queue)
+                inboxes.ended(queue)
                 if owner is None:
                     ended.set(f"the consumer of {queue} ended: {reason}")
                 elif performer.session is not None and owner.gid in performer.gateway.roster.entities:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,3 +16,14 @@ from tests.faults.pair import Pair
 def pair(broker: BrokerNode) -> Iterator[Pair]:
     with TmuxRoom() as room, Fleet(broker, "alpha", "beta", env=room.env) as fleet:
         yield Pair(fleet, room)
+
+
+@pytest.fixture
+def tell(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Says a figure on the terminal, also when the test passes."""
+
+    def say(figure: str) -> None:
+        with capsys.disabled():
+            print(f"\n  {figure}", end="", flush=True)
+
+    return say

@@ -54,6 +54,7 @@ def _kill_recipient(pair: Pair, point: str, body: str) -> MessageView:
     """Send with the fail point set at beta, and look at what beta's death left behind."""
     row, turns, _ = R_WINDOWS[point]
     pair.beta.stop()
+    assert pair.beta.rows("SELECT * FROM ledger WHERE notified = 0") == [], "every outcome was told by now"
     pair.beta.up({"FLEETTRIO_FAILPOINT": point})
     before = pair.beta.log.count(f"failpoint {point}: ")
     sent = pair.send(body)

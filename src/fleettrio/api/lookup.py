@@ -72,5 +72,5 @@ class Lookup:
 
     async def fresh(self, row: SentRow) -> SentRow:
         """The row as it is now: the core's, else the store's."""
-        latest = self._gateway.outbox.rows.get((row.msg_id, row.gid))
+        latest = self._gateway.outbox.get((row.msg_id, row.gid))
         return latest or await self._store.sent(row.msg_id, row.gid) or row

@@ -223,7 +223,7 @@ class Messages:
         return schema.SendResult(trace_id, [self._sent(self._latest(row)) for row in rows])
 
     def _latest(self, row: SentRow) -> SentRow:
-        return self._gateway.outbox.rows.get((row.msg_id, row.gid), row)
+        return self._gateway.outbox.get((row.msg_id, row.gid)) or row
 
     def _now(self) -> WallMs:
         return self._performer.clock.now().wall
@@ -232,7 +232,7 @@ class Messages:
         return sent_view(row, self._gateway, self._now())
 
     async def _received(self, row: InboxRow) -> schema.MessageView:
-        latest = self._gateway.inbox.rows.get((row.msg_id, row.gid), row)
+        latest = self._gateway.ledger.get((row.msg_id, row.gid)) or row
         stored = await self._store.message(row.msg_id, row.gid)
         preview = one_line(stored.body[:400], PREVIEW) if stored else ""
         return inbox_view(latest, self._gateway, self._now(), preview)

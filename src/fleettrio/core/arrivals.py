@@ -14,14 +14,20 @@ from fleettrio.core.presence import SPOKEN_KINDS, Presence
 from fleettrio.core.questions import Questions
 from fleettrio.core.refusals import Refusals
 from fleettrio.core.roster import Roster
+from fleettrio.core.rows import InboxRow, InboxState
 from fleettrio.core.topology import InboxQueue
 from fleettrio.core.words import Words
 from fleettrio.errors import MalformedEnvelope
-from fleettrio.ids import Now
+from fleettrio.ids import HostId, Now
 from fleettrio.wire.envelope import NOTICE_KINDS, Kind
 from fleettrio.wire.signing import Refusal, VerifiedEnvelope
 
-__all__ = ("Arrivals",)
+__all__ = ("Arrivals", "is_replaceable")
+
+
+def is_replaceable(row: InboxRow, host: HostId) -> bool:
+    """True for the trace of a RECALL by another host than `host`: it had no say, and stands in nobody's way."""
+    return row.state is InboxState.RECALLED and row.from_host != host
 
 
 class _Refused(Exception):
@@ -74,12 +80,15 @@ class Arrivals:
         envelope = message.envelope
         if owner.gid not in self._roster.entities:
             raise _Refused("recipient-gone", "nobody has this inbox any more")
-        if self._inbox.ledger.holds((envelope.msg_id, owner.gid), message.leaf):
+        known = self._inbox.ledger.get((envelope.msg_id, owner.gid))
+        if known is not None and known.leaf == message.leaf:  # twice in one batch, or called back while it was read
             return []
+        if known is not None and not is_replaceable(known, envelope.host):
+            raise _Refused("conflict", f"{envelope.msg_id} is known with another content")
         # First the reply is offered to the call that waits for it; marking the send answered would end that call.
         actions = self._inbox.arrive(message, owner.gid, now)
         if envelope.kind == Kind.REPLY and envelope.re is not None:
-            actions += self._questions.answered(envelope.re, envelope.sender, envelope.msg_id, now)
+            actions += self._questions.answered(envelope.re, envelope.sender, owner.gid, envelope.msg_id, now)
         return actions
 
     def _control(self, message: VerifiedEnvelope, now: Now) -> list[Action]:

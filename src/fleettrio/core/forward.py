@@ -10,6 +10,7 @@ Rules:
 2. Whatever happens after the mark, the message is never typed again: a crash leaves `unconfirmed(crashed)`, never
    `failed`. Only proof that not one byte went in (`nothing-written`) lets it wait again.
 3. Not ready: look again after 0.1 s … 2 s, or as soon as the agent is seen idle. Nothing is polled while nothing waits.
+4. Closed while the store takes no writes, and while the clock is behind what it showed before (`wallmark`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fleettrio.core.ledger import Ledger
 from fleettrio.core.roster import Roster
 from fleettrio.core.rows import InboxRow, InboxState
 from fleettrio.core.timers import Timers
+from fleettrio.core.wallmark import CLOCK_STEPPED_BACK, WallMark
 from fleettrio.ids import Gid, MsgId, Now, Seconds, WallMs
 
 __all__ = ("ForwardLane",)
@@ -40,22 +42,30 @@ class _Agent:
 
 
 class ForwardLane:
-    def __init__(self, ledger: Ledger, roster: Roster, timers: Timers) -> None:
+    def __init__(self, ledger: Ledger, roster: Roster, timers: Timers, mark: WallMark) -> None:
+        self.closed = ""
+        """Why nothing at all is delivered; empty: the lane is open."""
         self._agents: dict[Gid, _Agent] = {}
+        self._mark = mark
         self._ledger = ledger
         self._roster = roster
         self._timers = timers
 
     def pump(self, gid: Gid, now: Now) -> list[Action]:
         """Start the next delivery to a push entity, unless one is in hand or the agent is not there."""
-        entity, agent, lane = self._roster.entities.get(gid), self._agent(gid), self._ledger.lane(gid)
-        if entity is None or entity.takes != "push" or agent.in_hand or not lane.count:
+        entity = self._roster.entities.get(gid)
+        if entity is None or entity.takes != "push":
+            return []
+        agent, lane = self._agent(gid), self._ledger.lane(gid)
+        if agent.in_hand or not lane.count:
             return []
         if entity.status in CLOSED:
             self._note_why(agent, f"{entity.name} is {entity.status}", now)
             return []
+        if self._is_closed(gid, agent, now):
+            return []
         actions: list[Action] = []
-        for row in lane.heads():
+        while (row := next(lane.heads(), None)) is not None:
             if row.expires_at <= now.wall:
                 actions += self._ledger.finish_undelivered(row, now, InboxState.EXPIRED)
                 continue
@@ -72,13 +82,18 @@ class ForwardLane:
         if row.expires_at <= now.wall:
             return [*self._ledger.finish_undelivered(row, now, InboxState.EXPIRED), *self._next(gid, now)]
         agent = self._agent(gid)
+        if self._is_closed(gid, agent, now):
+            agent.in_hand = None
+            return []
         agent.backoff_s, agent.why = RETRY_FIRST_S, ""
-        marked = self._ledger.take_out(row, now, InboxState.INJECTING, notified=row.notified)
-        self._timers.cancel(("expiry", msg_id, gid))
+        marked = self._ledger.take_out(row, now, InboxState.INJECTING)
         return [Record(marked, row), Inject(marked)]
 
     def not_ready(self, gid: Gid, why: str, now: Now) -> None:
         """Not now: look again later, a little less often each time."""
+        if gid not in self._roster.entities:
+            self.forget(gid)
+            return
         agent = self._agent(gid)
         agent.in_hand = None
         self._note_why(agent, why, now)
@@ -106,7 +121,7 @@ class ForwardLane:
 
     def seen_answered(self, row: InboxRow, now: Now) -> list[Action]:
         """The agent replied to a message that nobody had seen it take: it did."""
-        current = self._ledger.rows.get((row.msg_id, row.gid), row)
+        current = self._ledger.get((row.msg_id, row.gid)) or row
         if current.state is not InboxState.UNCONFIRMED:
             return []
         return self._ledger.finish(current, now, InboxState.INJECTED, via=current.via or "reply")
@@ -135,7 +150,19 @@ class ForwardLane:
         agent.why = why
         agent.since = agent.since or now.wall
 
+    def _is_closed(self, gid: Gid, agent: _Agent, now: Now) -> bool:
+        if self._mark.is_ahead(now):
+            self._note_why(agent, CLOCK_STEPPED_BACK, now)
+            self._timers.set(("gate", gid), self._mark.caught_up_at(now))
+            return True
+        if self.closed:
+            self._note_why(agent, self.closed, now)
+        return bool(self.closed)
+
     def _next(self, gid: Gid, now: Now) -> list[Action]:
+        if gid not in self._roster.entities:
+            self.forget(gid)
+            return []
         agent = self._agent(gid)
         agent.in_hand, agent.since = None, WallMs(0)
-        return [*self.pump(gid, now), *self._ledger.check_full(gid)]
+        return [*self.pump(gid, now), *self._ledger.check_full(gid, now)]

@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fleettrio.core import events as ev
 from fleettrio.core.actions import (
@@ -24,6 +24,7 @@ from fleettrio.core.actions import (
     Fail,
     OpenInbox,
     ProbeStore,
+    RecordEntity,
     RecordPeer,
     RecordSetting,
     Resolve,
@@ -34,9 +35,10 @@ from fleettrio.core.agents import Agents
 from fleettrio.core.arrivals import Arrivals
 from fleettrio.core.calls import PullCall, WaitCall, Waits
 from fleettrio.core.compose import Identity
+from fleettrio.core.forward import CLOSED
 from fleettrio.core.inbox import Inbox
 from fleettrio.core.ledger import Ledger, Limits, queue_owner
-from fleettrio.core.link import ForNotice, ForSent, Link
+from fleettrio.core.link import ForNotice, ForSent, Link, Purpose
 from fleettrio.core.notices import Notices
 from fleettrio.core.outbox import Outbox
 from fleettrio.core.presence import Presence
@@ -46,6 +48,7 @@ from fleettrio.core.roster import Roster
 from fleettrio.core.rows import Entity, InboxRow, Peer, PeerEntity, SentRow
 from fleettrio.core.sends import Sends
 from fleettrio.core.timers import Timers
+from fleettrio.core.wallmark import WallMark
 from fleettrio.core.words import Words
 from fleettrio.errors import ProtocolMisuse
 from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds, TraceId, WallMs
@@ -70,6 +73,8 @@ class Settings:
     """Under which presence and its questions go."""
     born: WallMs
     """When the store was made: an older brief may have been typed already (`ledger-lost`)."""
+    highest_wall: WallMs = WallMs(0)
+    """The highest wall time that the last processes saw (`wallmark`)."""
     limits: Limits = Limits()
     body_limit: int = 256 * 1024
 
@@ -93,24 +98,28 @@ class Gateway:
         self.fleet = settings.fleet
         self.timers = Timers()
         self.waits = Waits()
+        self.mark = WallMark(settings.highest_wall)
         self.link = Link(self.timers, standalone=settings.standalone)
         self.roster = Roster(me, kept.entities, kept.peers, kept.others, rev=settings.epoch)
         self.outbox = Outbox(kept.sent, self.roster, self.waits, self.timers)
         self.notices = Notices(me, self.link, self.timers, self._takes, self._tell_neighbour)
         self.ledger = Ledger(self.roster, self.notices, self.timers, settings.limits)
-        self.inbox = Inbox(self.ledger, self.roster, self.notices, self.waits, self.timers, kept.seq)
-        self.questions = Questions(
-            me,
-            self.link,
+        self.inbox = Inbox(
+            self.ledger,
             self.roster,
-            self.inbox,
-            self.outbox,
-            version=settings.version,
+            self.notices,
+            self.waits,
+            self.timers,
+            self.mark,
+            seq=kept.seq,
             born=settings.born,
         )
+        self.questions = Questions(me, self.link, self.roster, self.inbox, self.outbox, version=settings.version)
         self.questions.trust_rev = settings.fleet.rev
-        self.sends = Sends(me, self.roster, self.link, self.inbox, self.outbox, self.questions, settings.body_limit)
-        self.words = Words(self.outbox, self.questions, self.roster)
+        self.sends = Sends(
+            me, self.roster, self.link, self.inbox, self.outbox, self.questions, self.waits, settings.body_limit
+        )
+        self.words = Words(self.outbox, self.questions, self.roster, self._grants)
         self.presence = Presence(
             me,
             self.roster,
@@ -132,7 +141,7 @@ class Gateway:
 
     def start(self, now: Now) -> list[Action]:
         """Once, before anything else: what the last process left behind is settled, and agents are watched again."""
-        actions: list[Action] = [RecordSetting("epoch", str(self.settings.epoch))]
+        actions: list[Action] = [RecordSetting("epoch", str(self.settings.epoch)), *self.mark.saw(now)]
         actions += self.outbox.start(now)
         actions += [WatchEntity(e, present=True) for e in self.roster.entities.values()]
         actions += self.inbox.start(self._kept_inbox, now)
@@ -141,7 +150,7 @@ class Gateway:
 
     def handle(self, event: ev.Event, now: Now) -> list[Action]:
         """What is to be done about `event`."""
-        return _in_order(self._handle(event, now))
+        return _in_order([*self.mark.saw(now), *self._handle(event, now)])
 
     def next_deadline(self) -> Seconds | None:
         """When `expire` has something to do, by the monotonic clock; None when nothing is waited for."""
@@ -149,7 +158,7 @@ class Gateway:
 
     def expire(self, now: Now) -> list[Action]:
         """What is to be done about the time that has passed."""
-        actions: list[Action] = []
+        actions = self.mark.saw(now)
         for name in self.timers.due(now):
             actions += self._due(name, now)
         return _in_order(actions)
@@ -162,6 +171,7 @@ class Gateway:
                 self.link.heard(now.mono)
                 return self.arrivals.take(event, now)
             case ev.DuplicateArrived(tag):
+                self.link.heard(now.mono)
                 return [Ack(tag)]
             case ev.RefusedArrival(tag, owner, refusal):
                 self.link.heard(now.mono)
@@ -207,16 +217,19 @@ class Gateway:
                 return self.presence.beat(now)
             case ev.Loaded():
                 return self.questions.loaded(event, now)
+            case ev.LoadFailed(ask, reason):
+                self.questions.not_loaded(ask)
+                return self._store_broke(reason, now)
             case ev.SessionOpened():
                 return self._session_opened(now)
             case ev.SessionClosed(_, reason):
-                self.link.closed(reason)
-                return []
+                return self._session_closed(reason, now)
             case ev.LinkBlocked(reason):
                 self.link.blocked(reason)
                 return []
             case ev.LinkUnblocked():
                 self.link.unblocked()
+                self.presence.unblocked(now)
                 return []
             case ev.LinkHeard(at):
                 self.link.heard(at)
@@ -229,11 +242,12 @@ class Gateway:
                 return []
             case ev.TrustChanged(fleet):
                 return self._trust_changed(fleet, now)
+            case ev.ClockAccepted():
+                return [*self.mark.accept(now), *self._pump_all(now)]
             case ev.StoreFailed():
                 return self._store_failed(event, now)
             case ev.StoreRecovered():
-                self.store_trouble = ""
-                return [action for gid in self.roster.entities for action in self.inbox.forward.pump(gid, now)]
+                return self._store_recovered(now)
         raise ProtocolMisuse(f"no rule for {event!r}")
 
     # --- publishes
@@ -246,23 +260,38 @@ class Gateway:
 
     def _not_handed(self, publish_id: int, reason: str, detail: str, now: Now) -> list[Action]:
         purpose = self.link.over(publish_id)
+        trouble = self._store_broke(detail, now) if reason == "store" else []
         if isinstance(purpose, ForSent):
             key = (purpose.msg_id, purpose.gid)
-            return [*self.outbox.fail(key, reason, detail, now), *self.sends.settled(key)]
-        if isinstance(purpose, ForNotice):
-            return self.notices.verdict(purpose, reason, now)
-        return []
+            if reason == "store":
+                return [*trouble, *self.sends.not_recorded(key, detail)]
+            return self.outbox.fail(key, reason, detail, now)
+        return [*trouble, *self._verdict_of(purpose, reason, "", now)]
 
     def _verdict(self, event: ev.VerdictGiven, now: Now) -> list[Action]:
         purpose = self.link.over(event.id)
         if event.verdict != "outcome-unknown":
             self.link.heard(now.mono)
-        if isinstance(purpose, ForSent):
-            key = (purpose.msg_id, purpose.gid)
-            return [*self.outbox.verdict(key, event.verdict, event.detail, now), *self.sends.settled(key)]
-        if isinstance(purpose, ForNotice):
-            return self.notices.verdict(purpose, event.verdict, now)
+        return self._verdict_of(purpose, event.verdict, event.detail, now)
+
+    def _verdict_of(self, purpose: Purpose | None, verdict: str, detail: str, now: Now) -> list[Action]:
+        match purpose:
+            case ForSent(msg_id, gid):
+                return self.outbox.verdict((msg_id, gid), verdict, detail, now)
+            case ForNotice():
+                return self.ledger.notice_verdict(purpose, verdict, now)
         return []
+
+    def _session_closed(self, reason: str, now: Now) -> list[Action]:
+        """Every open publish gets its verdict now: what was handed over may have arrived, the rest never goes out."""
+        actions: list[Action] = []
+        for purpose, was_handed in self.link.closed(reason):
+            if isinstance(purpose, ForSent) and not was_handed:
+                key = (purpose.msg_id, purpose.gid)
+                actions += self.outbox.fail(key, "broker-unreachable", "the session ended", now)
+            else:
+                actions += self._verdict_of(purpose, "outcome-unknown", f"the link was lost: {reason}", now)
+        return actions
 
     def _session_opened(self, now: Now) -> list[Action]:
         self.link.opened(now)
@@ -271,12 +300,13 @@ class Gateway:
             OpenInbox(queue_owner(e)) for e in self.roster.entities.values() if not self.ledger.is_full(e.gid)
         ]
         actions += self.presence.beat(now)
-        for host in list(self.roster.peers):
-            actions += self.presence.ask_roster(host, now) if self.roster.peers[host].roster_rev < 0 else []
+        for peer in list(self.roster.peers.values()):
+            if peer.roster_rev < 0 and peer.heard_at:
+                actions += self.presence.ask_roster(peer.host, now)
         return [*actions, *self.notices.session_opened(now)]
 
     def _injected(self, event: ev.Injected, now: Now) -> list[Action]:
-        row = self.inbox.rows.get((event.msg_id, event.gid))
+        row = self.ledger.get((event.msg_id, event.gid))
         if row is not None and event.outcome == "submitted":
             self.sends.put_into(event.gid, row.depth)
         return self.inbox.forward.injected(event.gid, event.msg_id, event.outcome, event.via, event.detail, now)
@@ -284,7 +314,7 @@ class Gateway:
     # --- calls
 
     def _wait_asked(self, event: ev.WaitAsked, now: Now) -> list[Action]:
-        rows = {(r.msg_id, r.gid): self.outbox.rows.get((r.msg_id, r.gid), r) for r in event.rows}
+        rows = {(r.msg_id, r.gid): self.outbox.get((r.msg_id, r.gid)) or r for r in event.rows}
         wait = WaitCall(event.call, event.session, event.gid, rows, event.until)
         self.waits.add_wait(wait)
         offered = self.inbox.answers(wait, now) if event.until == "answer" else []
@@ -301,9 +331,8 @@ class Gateway:
     def _call_ended(self, event: ev.CallEnded, now: Now) -> list[Action]:
         if event.call is not None:
             self.waits.end(event.call)
-            self.sends.end_call(event.call)
             self.questions.end_ping(event.call)
-        return self.inbox.offers.session_gone(event.session, now) if event.gone else []
+        return self.inbox.session_gone(event.session, now) if event.gone else []
 
     def _ping_asked(self, event: ev.PingAsked, now: Now) -> list[Action]:
         if why := self.link.why_not():
@@ -333,13 +362,30 @@ class Gateway:
 
     def _store_failed(self, event: ev.StoreFailed, now: Now) -> list[Action]:
         """The rows are what they were; intake ends with the session; nothing is accepted until the disk takes it."""
-        is_first, self.store_trouble = not self.store_trouble, event.reason
-        actions: list[Action] = []
+        actions = self._store_broke(event.reason, now)
         for row, before in event.undo:
             self.inbox.undo(row, before, now)
-        actions += [self._broken(call) for call in event.calls]
+        for sent, sent_before in event.undo_sent:
+            self.outbox.undo(sent, sent_before, now)
+        self.sends.forget_keys()
+        return [*(self._broken(call) for call in event.calls), *actions]
+
+    def _store_broke(self, reason: str, now: Now) -> list[Action]:
+        is_first, self.store_trouble = not self.store_trouble, reason
+        self.inbox.forward.closed = "this host cannot record what it delivers"
         self.timers.set_if_unset(("probe",), Seconds(now.mono + PROBE_S))
-        return [*actions, EndSession(f"store: {event.reason}")] if is_first else actions
+        return [EndSession(f"store: {reason}")] if is_first else []
+
+    def _store_recovered(self, now: Now) -> list[Action]:
+        """Deliveries go on. Agents are recorded and watched anew: one may have come while nothing was recorded."""
+        self.store_trouble = self.inbox.forward.closed = ""
+        agents: list[Action] = []
+        for entity in self.roster.entities.values():
+            agents += [RecordEntity(entity), WatchEntity(entity, present=entity.status not in CLOSED)]
+        return [*agents, *self.inbox.recovered(now)]
+
+    def _pump_all(self, now: Now) -> list[Action]:
+        return [action for gid in list(self.roster.entities) for action in self.inbox.forward.pump(gid, now)]
 
     def _unless_broken(self, call: int) -> list[Action]:
         return [self._broken(call)] if self.store_trouble else []
@@ -359,7 +405,7 @@ class Gateway:
             case ("gate", gid):
                 return self.inbox.forward.pump(Gid(gid), now)
             case ("lease", cursor):
-                return self.inbox.offers.lease_over(int(cursor), now)
+                return self.inbox.lease_over(int(cursor), now)
             case ("bound", msg_id, gid):
                 row, actions = self.outbox.bound_passed((MsgId(msg_id), Gid(gid)), now)
                 return [*actions, *(self.questions.recall(row.to_host, now) if row else [])]
@@ -388,10 +434,12 @@ class Gateway:
                 key = (purpose.msg_id, purpose.gid)
                 detail = "the broker did not confirm within 4 s"
                 actions += self.outbox.verdict(key, "outcome-unknown", detail, now)
-                actions += self.sends.settled(key)
         return actions
 
     # --- for the parts
+
+    def _grants(self, host: HostId) -> frozenset[str]:
+        return self.fleet.grants(host)
 
     def _takes(self, row: InboxRow) -> str:
         entity = self.roster.entities.get(row.gid)
@@ -399,13 +447,15 @@ class Gateway:
 
     def _tell_neighbour(self, row: InboxRow, now: Now) -> list[Action]:
         """The sender lives here: its row learns the word without a broker."""
-        sent = self.outbox.rows.get((row.msg_id, row.gid))
-        if sent is None:
-            return []
-        state = str(row.state)
-        if row.state.is_open:
-            state = "held"
-        return self.outbox.word(sent, state, row.reason, row.detail, row.via, row.at, "peer", now)
+        state = "held" if row.state.is_open else str(row.state)
+
+        def then(_: Sequence[InboxRow | None], sent: Sequence[SentRow | None], now: Now) -> list[Action]:
+            known = sent[0]
+            if known is None:
+                return []
+            return self.outbox.word(known, state, row.reason, row.detail, row.via, row.at, "peer", now)
+
+        return self.questions.look_up((), ((row.msg_id, row.gid),), then, now)
 
 
 _RECORDED = tuple(StoreAction.__args__)

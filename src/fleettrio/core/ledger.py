@@ -1,7 +1,7 @@
-"""The recipient's rows while they can still change, and what waits for whom.
+"""The recipient's rows while they are open, and what waits for whom.
 
-The store has every row; here are the open ones (`waiting`, `injecting`, `offered`) and the `unconfirmed` ones, which a
-later sign of life may still turn into `injected`. A final row leaves: every later event is answered from the store.
+The store has every row; here are the open ones (`waiting`, `injecting`, `offered`). A row that has its word leaves:
+every later event is answered from the store (for a moment, from the recent ones).
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from collections.abc import Iterator
 from fleettrio.core.actions import Action, OpenInbox, PauseInbox, Record
 from fleettrio.core.calls import Key
 from fleettrio.core.lane import Lane
+from fleettrio.core.link import ForNotice
 from fleettrio.core.notices import Notices
+from fleettrio.core.recent import Recent
 from fleettrio.core.roster import Roster
 from fleettrio.core.rows import Entity, InboxRow, InboxState
-from fleettrio.core.timers import Timers, at_wall
+from fleettrio.core.timers import EPOCH, Timers, at_wall
 from fleettrio.core.topology import InboxQueue
-from fleettrio.ids import Gid, Leaf, Now
+from fleettrio.ids import Gid, Now, Seconds
 
 __all__ = ("Ledger", "Limits", "queue_owner")
 
 RESUME_BELOW = 0.8
+UNDO_RETRY_S = 5.0
+ANNOUNCE_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ def queue_owner(entity: Entity) -> InboxQueue:
 class Ledger:
     def __init__(self, roster: Roster, notices: Notices, timers: Timers, limits: Limits) -> None:
         self.rows: dict[Key, InboxRow] = {}
+        self.recent: Recent[InboxRow] = Recent()
         self._lanes: dict[Gid, Lane] = {}
         self._full: set[Gid] = set()
         self._roster = roster
@@ -54,33 +59,34 @@ class Ledger:
         """Every row that waits, of all entities."""
         return (row for lane in self._lanes.values() for row in lane)
 
-    def holds(self, key: Key, leaf: Leaf) -> bool:
-        """True when these very bytes came in already (twice in one batch: the store did not know them yet)."""
-        known = self.rows.get(key)
-        return known is not None and known.leaf == leaf
+    def get(self, key: Key) -> InboxRow | None:
+        """The row as it is now, where the store may be a moment behind."""
+        return self.rows.get(key) or self.recent.get(key)
 
     def is_full(self, gid: Gid) -> bool:
         return gid in self._full
 
     # --- steps of a row
 
-    def wait(self, row: InboxRow, now: Now) -> None:
+    def wait(self, row: InboxRow, now: Now, not_before: Seconds = EPOCH) -> None:
         """The row waits (again), at the place its arrival gives it."""
         key = (row.msg_id, row.gid)
         self.rows[key] = row
+        self.recent.drop(key)
         self.lane(row.gid).add(row)
-        self._timers.set(("expiry", *key), at_wall(row.expires_at, now))
+        self._timers.set(("expiry", *key), max(at_wall(row.expires_at, now), not_before))
 
     def back_to_waiting(self, row: InboxRow, now: Now, *, repeat: bool) -> list[Action]:
         waiting = dataclasses.replace(row, state=InboxState.WAITING, repeat=repeat, at=now.wall)
         self.wait(waiting, now)
         return [Record(waiting, row)]
 
-    def take_out(self, row: InboxRow, now: Now, state: InboxState, *, notified: bool) -> InboxRow:
+    def take_out(self, row: InboxRow, now: Now, state: InboxState) -> InboxRow:
         """The row leaves its lane for somebody's hands (`injecting`, `offered`); the caller records it."""
         key = (row.msg_id, row.gid)
         self.lane(row.gid).remove(row)
-        taken = dataclasses.replace(row, state=state, at=now.wall, notified=notified)
+        self._timers.cancel(("expiry", *key))
+        taken = dataclasses.replace(row, state=state, at=now.wall)
         self.rows[key] = taken
         return taken
 
@@ -99,14 +105,33 @@ class Ledger:
         key = (row.msg_id, row.gid)
         self.lane(row.gid).remove(row)
         self._timers.cancel(("expiry", *key))
+        is_owed = tell and self._notices.is_owed(row.from_host)
         done = dataclasses.replace(
-            row, state=state, reason=reason, detail=detail, via=via, at=now.wall, notified=not tell
+            row, state=state, reason=reason, detail=detail, via=via, at=now.wall, notified=not is_owed
         )
-        if state is InboxState.UNCONFIRMED:
-            self.rows[key] = done
-        else:
-            self.rows.pop(key, None)
+        self.rows.pop(key, None)
+        self.recent.put(key, done)
+        if not tell:
+            self._notices.settle(row)
         return [Record(done, row), *(self._notices.owe(done, now) if tell else [])]
+
+    def notice_verdict(self, purpose: ForNotice, verdict: str, now: Now) -> list[Action]:
+        """A notice was confirmed, or not: the rows that it told are owed nothing any more."""
+        told, next_ones = self._notices.verdict(purpose, verdict, now)
+        return [*(self._told(row) for row in told), *next_ones]
+
+    def _told(self, row: InboxRow) -> Record:
+        key = (row.msg_id, row.gid)
+        current = self.rows.get(key)
+        if current is None:  # its last word
+            done = dataclasses.replace(row, notified=True)
+            self.recent.put(key, done)
+            return Record(done, row)
+        marked = dataclasses.replace(current, notified=True)
+        self.rows[key] = marked
+        if marked.state is InboxState.WAITING:
+            self.lane(row.gid).add(marked)
+        return Record(marked, current)
 
     def finish_undelivered(self, row: InboxRow, now: Now, state: InboxState, reason: str = "") -> list[Action]:
         """The row ends without having been delivered, unless it was offered once: then nobody can know."""
@@ -118,13 +143,20 @@ class Ledger:
         """The store could not record `row`: it is what it was."""
         key = (row.msg_id, row.gid)
         self.lane(row.gid).remove(row)
+        self._timers.cancel(("expiry", *key))
+        self.rows.pop(key, None)
+        self.recent.drop(key)
+        self._notices.settle(row)
         if before is None:
-            self.rows.pop(key, None)
-            self._timers.cancel(("expiry", *key))
-        elif before.state is InboxState.WAITING:
-            self.wait(before, now)
-        else:
+            return
+        if before.state is InboxState.WAITING:
+            self.wait(before, now, not_before=Seconds(now.mono + UNDO_RETRY_S))
+        elif before.state.is_open:
             self.rows[key] = before
+        else:
+            self.recent.put(key, before)
+        if not before.notified:
+            self._notices.remember(before)
 
     def forget_lane(self, gid: Gid) -> None:
         self._lanes.pop(gid, None)
@@ -132,7 +164,7 @@ class Ledger:
 
     # --- caps
 
-    def check_full(self, gid: Gid) -> list[Action]:
+    def check_full(self, gid: Gid, now: Now) -> list[Action]:
         """Stop consuming at the cap, go on under 80 % of it: the backlog stays where the broker's caps act."""
         entity = self._roster.entities.get(gid)
         if entity is None:
@@ -140,9 +172,18 @@ class Ledger:
         lane, limits = self.lane(gid), self._limits
         if gid not in self._full and (lane.count >= limits.messages or lane.bytes >= limits.bytes):
             self._full.add(gid)
+            self._announce_full(entity, True, now)
             return [PauseInbox(gid)]
         is_low = lane.count < limits.messages * RESUME_BELOW and lane.bytes < limits.bytes * RESUME_BELOW
         if gid in self._full and is_low:
             self._full.discard(gid)
+            self._announce_full(entity, False, now)
             return [OpenInbox(queue_owner(entity))]
+        if entity.full is not (gid in self._full):  # as the store had it when the last process ended
+            self._announce_full(entity, gid in self._full, now)
         return []
+
+    def _announce_full(self, entity: Entity, full: bool, now: Now) -> None:
+        """Its presence says so. Not recorded: it follows from the rows."""
+        self._roster.put(dataclasses.replace(entity, full=full))
+        self._timers.set_if_unset(("announce", entity.gid), Seconds(now.mono + ANNOUNCE_S))

@@ -71,6 +71,8 @@ class _Open:
     purpose: Purpose
     handed_at: Seconds | None = None
     is_late: bool = False
+    is_over: bool = False
+    """Its session has ended."""
 
 
 class Link:
@@ -91,7 +93,7 @@ class Link:
     @property
     def open_count(self) -> int:
         """Publishes without a verdict."""
-        return len(self._open)
+        return sum(1 for entry in self._open.values() if not entry.is_over)
 
     def is_settling(self, now: Now) -> bool:
         """True in the first 2 beats of a session, in which nothing is judged by the roster."""
@@ -114,15 +116,18 @@ class Link:
     def opened(self, now: Now) -> None:
         self.state, self.detail, self.opened_at = LinkState.UP, "", now.mono
         self._heard_at = now.mono
+        self._open = {number: entry for number, entry in self._open.items() if not entry.is_over}
 
     def closed(self, reason: str) -> list[tuple[Purpose, bool]]:
         """The session is over; returns every publish without a verdict, and whether it was handed over.
 
-        None of them is heard of again: what was handed may have arrived, what was not never goes out.
+        What was not never goes out. What was may have arrived: its verdict may still lie on the way here.
         """
         self.state, self.detail, self.opened_at = LinkState.DOWN, reason, None
-        ended = [(entry.purpose, entry.handed_at is not None) for entry in self._open.values()]
-        self._open.clear()
+        ended = [(entry.purpose, entry.handed_at is not None) for entry in self._open.values() if not entry.is_over]
+        self._open = {number: entry for number, entry in self._open.items() if entry.handed_at is not None}
+        for entry in self._open.values():
+            entry.is_over = True
         return ended
 
     def blocked(self, reason: str) -> None:
@@ -192,7 +197,7 @@ class Link:
         """
         late, next_at = [], None
         for entry in self._open.values():
-            if entry.handed_at is None or entry.is_late:
+            if entry.handed_at is None or entry.is_late or entry.is_over:
                 continue
             due = Seconds(entry.handed_at + CONFIRM_LIMIT_S)
             if due > now.mono:

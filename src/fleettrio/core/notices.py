@@ -27,6 +27,8 @@ __all__ = ("MOST_IN_ONE", "Notices", "fate_of")
 
 MOST_IN_ONE = 256
 RETRY_S = 30.0
+DETAIL_MOST, DETAIL_OF_ONE = 120, 1_024
+"""Characters of detail: 256 of the short ones fit into a body."""
 
 TellNeighbour = Callable[[InboxRow, Now], list[Action]]
 
@@ -42,7 +44,7 @@ def fate_of(row: InboxRow, *, takes: str) -> Fate:
         leaf=row.leaf,
         state=state,
         reason=row.reason,
-        detail=row.detail,
+        detail=row.detail[:DETAIL_MOST],
         via=row.via,
         at=row.at,
     )
@@ -90,7 +92,7 @@ class Notices:
         return self._tell(host, now)
 
     def verdict(self, purpose: ForNotice, verdict: str, now: Now) -> tuple[list[InboxRow], list[Action]]:
-        """The notice about these rows was confirmed, or not: the rows whose newest word is told by it, and what next."""
+        """The notice was confirmed, or not: the rows whose newest word is told by it, and what is told next."""
         self._under_way.discard(purpose.host)
         if verdict != "confirmed":
             self._timers.set(("notice", purpose.host), Seconds(now.mono + RETRY_S))
@@ -116,7 +118,8 @@ class Notices:
             envelope = control(self._me, Kind.INJECTED, host, trace_id=first.trace_id, now=now, re=first.msg_id)
             return self._link.publish(purpose, envelope, told.to_bytes())
         if len(rows) == 1 and first.state is InboxState.FAILED:
-            failed = Failed(gid=first.gid, leaf=first.leaf, reason=first.reason, detail=first.detail, at=first.at)
+            detail = first.detail[:DETAIL_OF_ONE]
+            failed = Failed(gid=first.gid, leaf=first.leaf, reason=first.reason, detail=detail, at=first.at)
             envelope = control(self._me, Kind.FAILED, host, trace_id=first.trace_id, now=now, re=first.msg_id)
             return self._link.publish(purpose, envelope, failed.to_bytes())
         outcome = Outcome(fates=tuple(fate_of(row, takes=self._takes(row)) for row in rows))

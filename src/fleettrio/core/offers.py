@@ -15,14 +15,15 @@ Rules:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from fleettrio.core.actions import Action, Record, Resolve
 from fleettrio.core.calls import Key, Offered, PullCall, WaitCall, WaitOver, Waits
 from fleettrio.core.ledger import Ledger
-from fleettrio.core.notices import Notices
 from fleettrio.core.rows import InboxRow, InboxState
 from fleettrio.core.timers import Timers
-from fleettrio.ids import Now, Seconds
+from fleettrio.ids import Gid, Now, Seconds
+from fleettrio.wire.envelope import Kind
 
 __all__ = ("LEASE_S", "ReplyLane")
 
@@ -36,13 +37,12 @@ class _Offer:
 
 
 class ReplyLane:
-    def __init__(self, ledger: Ledger, notices: Notices, waits: Waits, timers: Timers) -> None:
+    def __init__(self, ledger: Ledger, waits: Waits, timers: Timers) -> None:
         self._offers: dict[int, _Offer] = {}
         self._cursor = 0
         self._over: set[Key] = set()
         """Offered rows that must not be offered again (rule 3)."""
         self._ledger = ledger
-        self._notices = notices
         self._waits = waits
         self._timers = timers
 
@@ -67,20 +67,25 @@ class ReplyLane:
         self._waits.end(wait.call)
         cursor, records = self._offer(wait.session, rows, now)
         keys = tuple((row.msg_id, row.gid) for row in rows)
-        return [*records, Resolve(wait.call, WaitOver(tuple(wait.rows.values()), keys, cursor))]
+        by = {(row.re, row.sender): row.msg_id for row in rows}
+        sent = tuple(
+            dataclasses.replace(row, answered_by=by.get(key, row.answered_by)) for key, row in wait.rows.items()
+        )
+        return [*records, Resolve(wait.call, WaitOver(sent, keys, cursor))]
 
     def answers_here(self, wait: WaitCall) -> list[InboxRow]:
         """What a call that begins to wait waits for may have come already."""
-        ids = {msg_id for msg_id, _ in wait.rows}
-        return [row for row in self._ledger.lane(wait.gid).in_order() if row.kind == "REPLY" and row.re in ids]
+        lane = self._ledger.lane(wait.gid).in_order()
+        return [row for row in lane if row.kind == Kind.REPLY and (row.re, row.sender) in wait.rows]
 
     def confirmed(self, session: str, cursor: int, now: Now) -> list[Action]:
         """The client has what was offered to its session up to `cursor`."""
         actions: list[Action] = []
         for number in [n for n, o in self._offers.items() if o.session == session and n <= cursor]:
             for row in self._close(number):
+                self._over.discard((row.msg_id, row.gid))
                 actions += self._ledger.finish(row, now, InboxState.DRAINED, via="pull")
-                actions += self._ledger.check_full(row.gid)
+                actions += self._ledger.check_full(row.gid, now)
         return actions
 
     def lease_over(self, cursor: int, now: Now) -> list[Action]:
@@ -93,9 +98,27 @@ class ReplyLane:
                 actions += self._ledger.finish(row, now, InboxState.UNCONFIRMED, reason="offered")
                 continue
             actions += self._ledger.back_to_waiting(row, now, repeat=True)
+            actions += self._ledger.check_full(row.gid, now)
             if pull := self._waits.pull_for(row.gid, row.sender):
                 actions += self.pull(pull, now)
         return actions
+
+    def end(self, rows: Iterable[InboxRow], now: Now) -> list[Action]:
+        """Of these, what is offered ends at once: its inbox or the trust in its sender is gone."""
+        actions: list[Action] = []
+        for row in [row for row in rows if row.state is InboxState.OFFERED]:
+            self._over.discard((row.msg_id, row.gid))
+            actions += self._ledger.finish(row, now, InboxState.UNCONFIRMED, reason="offered")
+        return actions
+
+    def gids_of(self, session: str) -> set[Gid]:
+        """Whose mail is offered to this session."""
+        return {gid for offer in self._offers.values() if offer.session == session for _, gid in offer.keys}
+
+    def gids_in(self, cursor: int) -> set[Gid]:
+        """Whose mail this offer has."""
+        offer = self._offers.get(cursor)
+        return {gid for _, gid in (offer.keys if offer else ())}
 
     def session_gone(self, session: str, now: Now) -> list[Action]:
         """A client's connection died: its calls are forgotten, what it was offered waits again."""
@@ -110,12 +133,7 @@ class ReplyLane:
         self._cursor += 1
         self._offers[self._cursor] = _Offer(session, tuple((row.msg_id, row.gid) for row in rows))
         self._timers.set(("lease", str(self._cursor)), Seconds(now.mono + LEASE_S))
-        actions: list[Action] = []
-        for row in rows:
-            offered = self._ledger.take_out(row, now, InboxState.OFFERED, notified=False)
-            actions.append(Record(offered, row))
-            actions += self._notices.owe(offered, now)
-        return self._cursor, actions
+        return self._cursor, [Record(self._ledger.take_out(row, now, InboxState.OFFERED), row) for row in rows]
 
     def _close(self, cursor: int) -> list[InboxRow]:
         """Take an offer back; returns those of its rows that are still offered."""

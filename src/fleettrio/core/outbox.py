@@ -20,7 +20,7 @@ from fleettrio.core.calls import NO_VERDICT_YET, Key, Waits
 from fleettrio.core.recent import Recent
 from fleettrio.core.roster import Roster
 from fleettrio.core.rows import SentRow, SentState
-from fleettrio.core.timers import Timers, at_wall
+from fleettrio.core.timers import EPOCH, Timers, at_wall
 from fleettrio.ids import HostId, MsgId, Now, Seconds, WallMs
 from fleettrio.wire.envelope import Kind
 
@@ -123,9 +123,10 @@ class Outbox:
         match verdict:
             case "confirmed" if row.state in NO_VERDICT_YET | {SentState.OUTCOME_UNKNOWN} or row.said_by == "own":
                 # After a failure of our own it is another attempt's: the broker has the message all the same.
-                self._arm(row, now)
+                confirmed = self._change(row, now, state=SentState.CONFIRMED, reason="", detail="", said_by="")
+                self._arm(self.rows[key], now)
                 self._timers.set(("silence", *key), Seconds(now.mono + SILENCE_S))
-                return self._change(row, now, state=SentState.CONFIRMED, reason="", detail="", said_by="")
+                return confirmed
             case "unroutable" | "nacked":
                 return self.fail(key, verdict, detail, now)
             case "outcome-unknown" if row.state in NO_VERDICT_YET:
@@ -158,9 +159,9 @@ class Outbox:
                 return self._change(row, now, state=new, via=via, at=at) if new is SentState.DRAINED else []
             if new not in PEER_STEPS.get(row.state, frozenset()):
                 return [_note("contradiction", row, f"{row.state} then {new}")]
-        elif said_by == "report" and row.said_by in ("report", "peer"):
-            return []
-        elif _is_refusal(row) and reason.startswith(REFUSED):
+        elif (said_by == "report" and row.said_by in ("report", "peer")) or (
+            _is_refusal(row) and reason.startswith(REFUSED)
+        ):
             return []
         return self._change(
             row,
@@ -274,9 +275,10 @@ class Outbox:
         self._timers.cancel(("bound", *key))
         self._timers.cancel(("silence", *key))
 
-    def _arm(self, row: SentRow, now: Now, not_before: Seconds = Seconds(0.0)) -> None:
-        moment = at_wall(WallMs(row.expires_at + GRACE_MS), now)
-        self._timers.set(("bound", row.msg_id, row.gid), max(moment, not_before))
+    def _arm(self, row: SentRow, now: Now, not_before: Seconds = EPOCH) -> None:
+        if is_open(row):
+            moment = at_wall(WallMs(row.expires_at + GRACE_MS), now)
+            self._timers.set(("bound", row.msg_id, row.gid), max(moment, not_before))
 
 
 def _is_refusal(row: SentRow) -> bool:

@@ -13,7 +13,7 @@ from fleettrio.core.actions import Ack, Action, EndSession, RecordPeer, RecordPe
 from fleettrio.core.compose import Identity, control, presence
 from fleettrio.core.link import ForBeat, ForControl, Link, LinkState
 from fleettrio.core.questions import Questions
-from fleettrio.core.roster import BEAT_S, Roster
+from fleettrio.core.roster import BEAT_S, MOST_ENTITIES, Roster
 from fleettrio.core.rows import Entity, Peer, PeerEntity
 from fleettrio.core.timers import Timers
 from fleettrio.ids import Gid, HostId, Now, Seconds, Tag, TraceId, WallMs
@@ -73,9 +73,16 @@ class Presence:
         self._trace_id = trace_id
         self._seq = 0
         self._own_heard_at = Seconds(0)
+        self._parts: dict[HostId, tuple[int, int]] = {}
+        """Revision and number of the roster part that comes next."""
 
     def session_opened(self, now: Now) -> None:
         self._roster.session_opened()
+        self._parts.clear()
+        self._own_heard_at = now.mono
+
+    def unblocked(self, now: Now) -> None:
+        """The broker takes messages again: our own beat may come back from now on."""
         self._own_heard_at = now.mono
 
     def _is_theirs(self, entry: EntityPresence, host: HostId) -> bool:
@@ -124,7 +131,7 @@ class Presence:
         if not self._link.is_open:
             return []
         envelope = presence(self._me, entity.gid, trace_id=self._trace_id, now=now)
-        body = entry_of(dataclasses.replace(entity, status="gone"))
+        body = entry_of(dataclasses.replace(entity, status="gone", rev=self._roster.rev))
         return [self._link.publish(ForBeat(), envelope, body.to_bytes())]
 
     # --- hearing
@@ -141,10 +148,13 @@ class Presence:
         if not self._is_theirs(entry, host):
             return [Ack(tag)]
         entity = _peer_entity(host, entry)
-        actions: list[Action] = [RecordPeerEntities(host, (entity,), replace=False)]
-        if peer := self._roster.announced(entity):
-            actions.append(RecordPeer(peer))
-        return [*actions, Ack(tag)]
+        is_news, peer = self._roster.announced(entity)
+        actions: list[Action] = []
+        if is_news and entity.status == "gone":
+            actions.append(RecordPeerEntities(host, self._roster.of_host(host), replace=True))
+        elif is_news:
+            actions.append(RecordPeerEntities(host, (entity,), replace=False))
+        return [*actions, *([RecordPeer(peer)] if peer else []), Ack(tag)]
 
     def _beat_heard(self, host: HostId, message: VerifiedEnvelope, now: Now) -> list[Action]:
         body = GatewayPresence.from_bytes(message.body)
@@ -206,12 +216,20 @@ class Presence:
         return actions
 
     def on_roster(self, message: VerifiedEnvelope, now: Now) -> list[Action]:
+        """A part of a roster. The parts come in order; one out of it is dropped, and the whole is asked for again."""
         body = RosterPart.from_bytes(message.body)
         host = message.envelope.host
+        is_first, is_last = body.part == 0, body.part + 1 >= body.parts
+        if not is_first and self._parts.get(host) != (body.roster_rev, body.part):
+            return []
+        self._parts[host] = (body.roster_rev, body.part + 1)
         entities = tuple(_peer_entity(host, entry) for entry in body.entities if self._is_theirs(entry, host))
-        self._timers.cancel(("roster-again", host))
-        peer = self._roster.replaced(host, body.roster_rev, entities, is_first=body.part == 0)
-        actions: list[Action] = [RecordPeerEntities(host, entities, replace=body.part == 0)]
+        entities = entities[:MOST_ENTITIES]
+        if is_last:
+            del self._parts[host]
+            self._timers.cancel(("roster-again", host))
+        peer = self._roster.replaced(host, body.roster_rev, entities, is_first=is_first, is_last=is_last)
+        actions: list[Action] = [RecordPeerEntities(host, entities, replace=is_first)]
         return [*actions, RecordPeer(peer)] if peer else actions
 
 

@@ -13,7 +13,7 @@ from fleettrio.core.actions import Action, Load, Resolve
 from fleettrio.core.calls import Key, PongHeard
 from fleettrio.core.compose import Identity, control
 from fleettrio.core.events import Loaded
-from fleettrio.core.inbox import Inbox
+from fleettrio.core.inbox import LEDGER_LOST, Inbox
 from fleettrio.core.link import ForControl, Link
 from fleettrio.core.notices import MOST_IN_ONE, fate_of
 from fleettrio.core.outbox import Outbox
@@ -31,6 +31,15 @@ Then = Callable[[Sequence[InboxRow | None], Sequence[SentRow | None], Now], list
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Ask:
+    """What is looked up, and what goes on with it."""
+
+    inbox: tuple[Key, ...]
+    sent: tuple[Key, ...]
+    then: Then
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Ping:
     call: int
     host: HostId
@@ -38,17 +47,14 @@ class _Ping:
 
 
 class Questions:
-    def __init__(
-        self, me: Identity, link: Link, roster: Roster, inbox: Inbox, outbox: Outbox, *, version: str, born: WallMs
-    ) -> None:
+    def __init__(self, me: Identity, link: Link, roster: Roster, inbox: Inbox, outbox: Outbox, *, version: str) -> None:
         self._me = me
         self._link = link
         self._roster = roster
         self._inbox = inbox
         self._outbox = outbox
         self._version = version
-        self._born = born
-        self._asks: dict[int, tuple[list[InboxRow | None], list[SentRow | None], Then]] = {}
+        self._asks: dict[int, _Ask] = {}
         self._next_ask = 1
         self._pings: dict[int, _Ping] = {}
         self.trust_rev = 0
@@ -57,36 +63,42 @@ class Questions:
 
     def look_up(self, inbox: Sequence[Key], sent: Sequence[Key], then: Then, now: Now) -> list[Action]:
         """Go on with `then(inbox rows, sent rows)`: at once when the core holds them all, else after a `Load`."""
-        inbox_rows = [self._inbox.rows.get(key) for key in inbox]
-        sent_rows = [self._outbox.rows.get(key) for key in sent]
+        inbox_rows = [self._inbox.ledger.get(key) for key in inbox]
+        sent_rows = [self._outbox.get(key) for key in sent]
         missing_inbox = tuple(key for key, row in zip(inbox, inbox_rows, strict=True) if row is None)
         missing_sent = tuple(key for key, row in zip(sent, sent_rows, strict=True) if row is None)
         if not missing_inbox and not missing_sent:
             return then(inbox_rows, sent_rows, now)
         ask = self._next_ask
         self._next_ask += 1
-        self._asks[ask] = (inbox_rows, sent_rows, then)
+        self._asks[ask] = _Ask(tuple(inbox), tuple(sent), then)
         return [Load(ask, missing_inbox, missing_sent)]
 
     def loaded(self, event: Loaded, now: Now) -> list[Action]:
-        inbox_rows, sent_rows, then = self._asks.pop(event.ask)
-        from_store, sent_from_store = iter(event.inbox), iter(event.sent)
-        inbox = [self._newest(next(from_store)) if row is None else row for row in inbox_rows]
-        sent = [next(sent_from_store) if row is None else row for row in sent_rows]
-        return then(inbox, sent, now)
+        """The store has spoken. What came in while it was read is newer than what it read."""
+        ask = self._asks.pop(event.ask, None)
+        if ask is None:
+            return []
+        from_store = {(row.msg_id, row.gid): row for row in event.inbox if row is not None}
+        sent_from_store = {(row.msg_id, row.gid): row for row in event.sent if row is not None}
+        inbox = [self._inbox.ledger.get(key) or from_store.get(key) for key in ask.inbox]
+        sent = [self._outbox.get(key) or sent_from_store.get(key) for key in ask.sent]
+        return ask.then(inbox, sent, now)
 
-    def _newest(self, row: InboxRow | None) -> InboxRow | None:
-        """What came in while the store was read is newer than what it read."""
-        return None if row is None else self._inbox.rows.get((row.msg_id, row.gid), row)
+    def not_loaded(self, ask: int) -> None:
+        """The store could not be read: what was asked for is asked again by whoever asked."""
+        self._asks.pop(ask, None)
 
     # --- answers to our sends
 
-    def answered(self, re: MsgId, by: Gid, reply: MsgId, now: Now) -> list[Action]:
-        """A REPLY by the entity `by` came: the send that it answers is answered."""
+    def answered(self, re: MsgId, by: Gid, to: Gid, reply: MsgId, now: Now) -> list[Action]:
+        """A REPLY by the entity `by` came to `to`: the send of `to` that it answers is answered."""
 
         def then(_: Sequence[InboxRow | None], sent: Sequence[SentRow | None], now: Now) -> list[Action]:
             row = sent[0]
-            return [] if row is None or row.answered_by else self._outbox.answered(row, reply, now)
+            if row is None or row.answered_by or row.sender != to:
+                return []
+            return self._outbox.answered(row, reply, now)
 
         return self.look_up((), ((re, by),), then, now)
 
@@ -121,7 +133,7 @@ class Questions:
         host, trace_id = message.envelope.host, message.envelope.trace_id
 
         def then(rows: Sequence[InboxRow | None], _: Sequence[SentRow | None], now: Now) -> list[Action]:
-            fates = [self._fate(a, self._theirs(a, row, host), now) for a, row in zip(asked, rows, strict=True)]
+            fates = [self._fate(a, self._theirs(a, row, host), host, now) for a, row in zip(asked, rows, strict=True)]
             return self._answer(host, trace_id, fates, now)
 
         return self.look_up([(MsgId(a.msg_id), Gid(a.gid)) for a in asked], (), then, now)
@@ -133,9 +145,11 @@ class Questions:
         def then(rows: Sequence[InboxRow | None], _: Sequence[SentRow | None], now: Now) -> list[Action]:
             actions: list[Action] = []
             fates = []
-            for a, found in zip(asked, rows, strict=True):
+            for a, loaded in zip(asked, rows, strict=True):
+                found = self._inbox.ledger.get((MsgId(a.msg_id), Gid(a.gid))) or loaded  # named twice in one list
                 row = self._theirs(a, found, host)
-                if row is None and found is None and not self._is_before_birth(a):
+                is_free = found is None or (row is None and found.state is InboxState.RECALLED)
+                if is_free and not self._is_before_birth(a, host):
                     row, more = self._inbox.tombstone(
                         MsgId(a.msg_id), Gid(a.gid), Leaf(a.leaf), host, WallMs(a.expires_at), trace_id, now
                     )
@@ -143,7 +157,7 @@ class Questions:
                 elif row is not None:
                     row, more = self._inbox.recall(row, now)
                     actions += more
-                fates.append(self._fate(a, row, now))
+                fates.append(self._fate(a, row, host, now))
             return [*actions, *self._answer(host, trace_id, fates, now)]
 
         return self.look_up([(MsgId(a.msg_id), Gid(a.gid)) for a in asked], (), then, now)
@@ -152,20 +166,20 @@ class Questions:
         """Only the host that signed a message, naming its very leaf, has a say in it."""
         return row if row is not None and row.from_host == host and row.leaf == asked.leaf else None
 
-    def _is_before_birth(self, asked: QuestionItem) -> bool:
-        return msg_id_wall_ms(MsgId(asked.msg_id)) < self._born
+    def _is_before_birth(self, asked: QuestionItem, host: HostId) -> bool:
+        return self._inbox.is_before_birth(msg_id_wall_ms(MsgId(asked.msg_id)), host)
 
-    def _fate(self, asked: QuestionItem, row: InboxRow | None, now: Now) -> Fate:
+    def _fate(self, asked: QuestionItem, row: InboxRow | None, host: HostId, now: Now) -> Fate:
         if row is not None:
             entity = self._roster.entities.get(row.gid)
             return fate_of(row, takes=entity.takes if entity else "push")
-        lost = self._is_before_birth(asked)
+        lost = self._is_before_birth(asked, host)
         return Fate(
             msg_id=asked.msg_id,
             gid=asked.gid,
             leaf=asked.leaf,
             state=str(InboxState.UNCONFIRMED) if lost else "absent",
-            reason="ledger-lost" if lost else "",
+            reason=LEDGER_LOST if lost else "",
             detail="",
             via="",
             at=now.wall,

@@ -4,8 +4,8 @@ Rules:
 1. A good signature: FAILED(`refused: <reason> at <host>`) goes to the signing host. An unknown or untrusted key: it
    goes to the claimed host too, at most one a second per host; that host believes it only for a message in its own
    outbox.
-2. Only what somebody waits for is told about: never a notice, a presence or an answer, or two hosts would refuse each
-   other's refusals for ever.
+2. A notice, a presence and what is only asked again or answers a question are never told about, or two hosts would
+   refuse each other's refusals for ever. A kind that we do not know is told about.
 3. Then the delivery is rejected to the dead letters. A refusal leaves no row: the same bytes go through once the trust
    is mended.
 """
@@ -22,23 +22,16 @@ from fleettrio.core.topology import InboxQueue, QueueOwner, RosterQueue
 from fleettrio.core.words import REFUSED, TRUST_REASONS
 from fleettrio.ids import Gid, HostId, Leaf, Now, Seconds, Tag, TraceId
 from fleettrio.wire.bodies import Failed
-from fleettrio.wire.envelope import MESSAGE_KINDS, Envelope, Kind
+from fleettrio.wire.envelope import NOTICE_KINDS, Envelope, Kind
 from fleettrio.wire.gids import is_gid
 from fleettrio.wire.signing import Refusal
 
 __all__ = ("Refusals",)
 
-_TOLD_ABOUT = MESSAGE_KINDS | {
-    Kind.SPAWN,
-    Kind.STOP,
-    Kind.PAUSE,
-    Kind.PING,
-    Kind.QUERY,
-    Kind.RECALL,
-    Kind.TRACE,
-    Kind.RPC,
-}
+_NEVER_TOLD = NOTICE_KINDS | {Kind.PRESENCE, Kind.PONG, Kind.TRACED, Kind.ROSTER, Kind.ROSTER_ASK}
 UNTRUSTED_EVERY_S = 1.0
+STRANGERS_REMEMBERED = 64
+"""Hosts of which nothing is known but that they were refused. Anybody with a login can make up names."""
 
 
 class Refusals:
@@ -76,13 +69,15 @@ class Refusals:
             known = self._roster.peers.get(envelope.host)
             if known and known.we_refuse == refusal.reason:
                 return []
+            if known is None and len(self._roster.strangers()) >= STRANGERS_REMEMBERED:
+                return []
             return [RecordPeer(self._roster.note_refusal(envelope.host, by_us=refusal.reason))]
         if refusal.signature_good and refusal.reason in ("expired", "future") and envelope.kind == Kind.PRESENCE:
             return [RecordPeer(self._roster.note_offset(envelope.host, envelope.ts - now.wall))]
         return []
 
     def _is_told(self, refusal: Refusal, envelope: Envelope, now: Now) -> bool:
-        if envelope.kind not in _TOLD_ABOUT or envelope.host == self._me.host or not self._link.is_open:
+        if envelope.kind in _NEVER_TOLD or envelope.host == self._me.host or not self._link.is_open:
             return False
         if refusal.signature_good:
             return True

@@ -4,7 +4,8 @@ Rules:
 1. A peer's entities are kept while it beats with the `rosterRev` we know; another one means: ask it (ROSTER_ASK).
 2. A host not heard for 3 beats reads `unknown`; nothing vanishes. Nothing is judged by the roster in a session's first
    2 beats (*settling*).
-3. `(epoch, seq)` of a host only grows; an older one is a replay and changes nothing.
+3. `(epoch, seq)` of a host only grows; an older one is a replay and changes nothing. Nor does an entity entry that the
+   known roster of its host has overtaken.
 4. The roster informs. It is in no security decision: a gid proves its host by itself.
 """
 
@@ -21,6 +22,8 @@ from fleettrio.ids import Gid, HostId, WallMs
 __all__ = ("BEAT_S", "Roster", "Target", "UnknownRecipient")
 
 BEAT_S = 5.0
+MOST_ENTITIES = 4_096
+"""Of one host: another one may be hostile, and memory is not endless."""
 SILENT_MS = int(3 * BEAT_S * 1000)
 
 
@@ -111,35 +114,51 @@ class Roster:
         self.peers[host] = peer
         return peer
 
-    def announced(self, entity: PeerEntity) -> Peer | None:
-        """An entity entry of a peer; returns the peer when its known revision moved on by exactly this change."""
-        self._keep(entity)
-        peer = self.peers.get(entity.host)
+    def strangers(self) -> list[HostId]:
+        """Hosts of which no beat was ever taken."""
+        return [peer.host for peer in self.peers.values() if not peer.heard_at]
+
+    def announced(self, entity: PeerEntity) -> tuple[bool, Peer | None]:
+        """An entity entry of a peer: whether it is news, and the peer when its known revision moved on by just that."""
+        peer, known = self.peers.get(entity.host), self.others.get(entity.gid)
+        if (peer and entity.rev <= peer.roster_rev) or (known and entity.rev < known.rev):
+            return False, None
+        if not self._keep(entity):
+            return False, None
         if peer and entity.rev == peer.roster_rev + 1:
             peer = dataclasses.replace(peer, roster_rev=entity.rev)
             self.peers[peer.host] = peer
-            return peer
-        return None
+            return True, peer
+        return True, None
 
-    def replaced(self, host: HostId, rev: int, entities: Iterable[PeerEntity], *, is_first: bool) -> Peer | None:
-        """A part of the whole roster of `host`; the first part clears what was known."""
+    def of_host(self, host: HostId) -> tuple[PeerEntity, ...]:
+        """What is known to live there."""
+        return tuple(e for e in self.others.values() if e.host == host)
+
+    def replaced(
+        self, host: HostId, rev: int, entities: Iterable[PeerEntity], *, is_first: bool, is_last: bool
+    ) -> Peer | None:
+        """A part of the whole roster of `host`; the first part clears what was known, the last one makes it whole."""
         if is_first:
-            for gid in [e.gid for e in self.others.values() if e.host == host]:
-                del self.others[gid]
+            for entity in self.of_host(host):
+                del self.others[entity.gid]
         for entity in entities:
             self._keep(entity)
         peer = self.peers.get(host)
-        if peer is None:
+        if peer is None or not is_last:
             return None
         peer = dataclasses.replace(peer, roster_rev=rev)
         self.peers[host] = peer
         return peer
 
-    def _keep(self, entity: PeerEntity) -> None:
+    def _keep(self, entity: PeerEntity) -> bool:
         if entity.status == "gone":
             self.others.pop(entity.gid, None)
+        elif entity.gid not in self.others and len(self.of_host(entity.host)) >= MOST_ENTITIES:
+            return False
         else:
             self.others[entity.gid] = entity
+        return True
 
     # --- names
 

@@ -2,20 +2,24 @@
 
 The routing fork: a recipient on this host gets the message through the bus, and the broker is not touched; any other
 one by a publish with its gid. A call ends when every recipient has a verdict; the rows say which.
+
+A request may carry an idempotency key: the same key of the same sender stands for the same messages, also while the
+first request is still under way. Key and rows are recorded together.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 
 from fleettrio._accel import leaf_of
 from fleettrio.core.actions import Action, Fail, Publish, RecordKey, RecordSent, Resolve
-from fleettrio.core.calls import Accepted, Key
+from fleettrio.core.calls import NO_VERDICT_YET, Accepted, Key, SendCall, Waits
 from fleettrio.core.compose import Identity, message
 from fleettrio.core.events import CancelAsked, ReplyAsked, RetryAsked, SendAsked
 from fleettrio.core.inbox import Inbox
 from fleettrio.core.link import ForSent, Link
-from fleettrio.core.outbox import Outbox
+from fleettrio.core.outbox import REFUSED, Outbox
 from fleettrio.core.questions import Questions
 from fleettrio.core.roster import Roster, Target, UnknownRecipient
 from fleettrio.core.rows import Entity, SentRow, SentState
@@ -32,12 +36,9 @@ from fleettrio.wire.signing import VerifiedEnvelope
 __all__ = ("Sends",)
 
 _NO_BROKER, _FAILED, _USAGE = 8, 3, 2
-_UNSETTLED = frozenset({SentState.ACCEPTED, SentState.WRITTEN})
-
-
-@dataclasses.dataclass(slots=True)
-class _Call:
-    keys: tuple[Key, ...]
+_UNDER_WAY = NO_VERDICT_YET | {SentState.CONFIRMED, SentState.HELD, SentState.INJECTED}
+_KEYS_REMEMBERED = 1_024
+"""Far more than can be under way; the store knows the older ones."""
 
 
 class Sends:
@@ -49,16 +50,18 @@ class Sends:
         inbox: Inbox,
         outbox: Outbox,
         questions: Questions,
+        waits: Waits,
         body_limit: int,
     ) -> None:
         self._me = me
+        self._waits = waits
         self._roster = roster
         self._link = link
         self._inbox = inbox
         self._outbox = outbox
         self._questions = questions
         self._body_limit = body_limit
-        self._calls: dict[int, _Call] = {}
+        self._keyed: OrderedDict[tuple[Gid, str], dict[Key, SentRow]] = OrderedDict()
         self._depth: dict[Gid, int] = {}
         """Highest depth put into an agent of this host lately; its own sends are one deeper."""
 
@@ -68,6 +71,11 @@ class Sends:
     # --- what clients ask
 
     def send(self, event: SendAsked, now: Now) -> list[Action]:
+        if (again := self._again(event.call, event.sender, event.key)) is not None:
+            return again
+        sender = self._roster.entities.get(event.sender)
+        if sender is None:
+            return [_nobody(event.call)]
         targets: list[Target] = []
         for address in event.to:
             target = self._roster.resolve(address)
@@ -76,10 +84,9 @@ class Sends:
             targets.append(target)
         if too_long := self._check(event, targets):
             return [too_long]
-        if event.live and (silent := next((t for t in targets if self._roster.is_silent(t.host, now.wall)), None)):
+        if event.live and (silent := self._silent(targets, now)):
             text = f"{silent.host} is not heard, and this send is live only"
             return [_fail(event.call, _NO_BROKER, "host-silent", text, "without --live it waits for the host")]
-        sender = self._roster.entities[event.sender]
         keyed = RecordKey(event.key, event.sender, event.msg_ids) if event.key else None
         envelopes = [
             message(
@@ -103,8 +110,12 @@ class Sends:
         return self._go_out(event.call, list(zip(targets, envelopes, strict=True)), event.body, keyed, now)
 
     def reply(self, event: ReplyAsked, now: Now) -> list[Action]:
+        if (again := self._again(event.call, event.sender, event.key)) is not None:
+            return again
         original = event.original
-        sender = self._roster.entities[event.sender]
+        sender = self._roster.entities.get(event.sender)
+        if sender is None:
+            return [_nobody(event.call)]
         target = Target(original.sender, original.from_host, "", "pull")
         if original.from_host == self._me.host and original.sender not in self._roster.entities:
             text = "the one who sent it is not on this host any more"
@@ -129,76 +140,102 @@ class Sends:
 
     def retry(self, event: RetryAsked, envelope: Envelope, now: Now) -> list[Action]:
         """The same header and body once more, before it expires; the leaf was checked by the shell."""
-        row = event.row
+        key = (event.row.msg_id, event.row.gid)
+        row = self._outbox.get(key) or event.row
         if row.expires_at <= now.wall:
             return [_fail(event.call, 4, "expired", "it expired; a new send is a new message", "send it again")]
-        is_settled = row.said_by == "peer" and not row.reason.startswith("refused")
-        if is_settled or row.state in _UNSETTLED | {SentState.CONFIRMED, SentState.HELD, SentState.INJECTED}:
+        is_settled = row.said_by == "peer" and not row.reason.startswith(REFUSED)
+        if is_settled or row.state in _UNDER_WAY:
             text = f"it is {row.state}: a retry is for what failed or is unknown"
             return [_fail(event.call, _USAGE, "not-retryable", text, "`fleettrio show` tells where it is")]
+        again = dataclasses.replace(row, state=SentState.ACCEPTED, reason="", detail="", said_by="", at=now.wall)
+        if row.to_host == self._me.host:
+            if row.gid not in self._roster.entities:
+                return [_fail(event.call, _FAILED, "recipient-gone", "its recipient is gone", "`fleettrio list`")]
+            latest, actions = self._to_neighbour(again, envelope, row.header, event.body, now)
+            return [*actions, Resolve(event.call, Accepted((self._outbox.get(key) or latest,)))]
         if why := self._link.why_not():
             return [_fail(event.call, _NO_BROKER, why[0], why[1], "`fleettrio status` shows the broker")]
-        again = dataclasses.replace(row, state=SentState.ACCEPTED, reason="", detail="", said_by="", at=now.wall)
         self._outbox.accept(again, now)
-        key = (row.msg_id, row.gid)
-        self._calls[event.call] = _Call((key,))
-        return [self._link.publish(ForSent(*key), envelope, event.body, sent=again)]
+        publish = self._link.publish(ForSent(*key), envelope, event.body, sent=again)
+        return [publish, *self._waits.add_send(SendCall(event.call, {key: again}))]
 
     def cancel(self, event: CancelAsked, now: Now) -> list[Action]:
         """Call a message back. On this host that is decided at once; elsewhere by its host, when it is heard."""
-        row = event.row
-        key = (row.msg_id, row.gid)
+        key = (event.row.msg_id, event.row.gid)
+        row = self._outbox.get(key) or event.row
+        if not self._outbox.wants_recall(row):
+            return [Resolve(event.call, Accepted((row,)))]
         if row.to_host == self._me.host:
             here = self._inbox.rows.get(key)
             if here is None:
                 return [Resolve(event.call, Accepted((row,)))]
             recalled, actions = self._inbox.recall(here, now)
-            state = str(recalled.state)
             if not recalled.state.is_open:
-                current = self._outbox.rows.get(key, row)
-                actions += self._outbox.word(current, state, recalled.reason, "", "", now.wall, "peer", now)
-            return [*actions, Resolve(event.call, Accepted((self._outbox.rows.get(key, row),)))]
-        if row.said_by == "peer" and row.state not in (SentState.HELD, SentState.UNCONFIRMED):
-            return [Resolve(event.call, Accepted((row,)))]
+                state = str(recalled.state)
+                actions += self._outbox.word(row, state, recalled.reason, "", "", now.wall, "peer", now)
+            return [*actions, Resolve(event.call, Accepted((self._outbox.get(key) or row,)))]
         actions = self._outbox.recall(row, now)
-        return [*actions, *self._questions.recall(row.to_host, now), Resolve(event.call, Accepted((row,)))]
+        latest = self._outbox.get(key) or row
+        return [*actions, *self._questions.recall(row.to_host, now), Resolve(event.call, Accepted((latest,)))]
 
-    # --- what came of it
+    def not_recorded(self, key: Key, reason: str) -> list[Action]:
+        """The publisher could not record it, so not a byte of it left: there is no such message."""
+        self._outbox.forget(key)
+        for name in [name for name, rows in self._keyed.items() if key in rows]:
+            del self._keyed[name]
+        text = f"this host cannot record messages: {reason}"
+        hint = "free some disk space; `fleettrio doctor`"
+        return [_fail(call, _FAILED, "store", text, hint) for call in self._waits.end_sends_of(key)]
 
-    def settled(self, key: Key) -> list[Action]:
-        """The row of `key` has a verdict: calls all of whose rows have one are over."""
-        actions: list[Action] = []
-        for call in [c for c, waiting in self._calls.items() if key in waiting.keys]:
-            rows = [self._outbox.rows[k] for k in self._calls[call].keys if k in self._outbox.rows]
-            if all(row.state not in _UNSETTLED for row in rows):
-                del self._calls[call]
-                actions.append(Resolve(call, Accepted(tuple(rows))))
-        return actions
-
-    def end_call(self, call: int) -> None:
-        self._calls.pop(call, None)
+    def forget_keys(self) -> None:
+        """A list of actions could not be recorded: what the last keys stand for is in the store, or nowhere."""
+        self._keyed.clear()
 
     # --- inside
+
+    def _again(self, call: int, sender: Gid, key: str) -> list[Action] | None:
+        """The messages that this key stands for already; None when it is new (or none was given)."""
+        rows = self._keyed.get((sender, key)) if key else None
+        if rows is None:
+            return None
+        latest = {name: self._outbox.get(name) or row for name, row in rows.items()}
+        return self._waits.add_send(SendCall(call, latest))
+
+    def _silent(self, targets: list[Target], now: Now) -> Target | None:
+        """The first target whose host is known to be silent; nothing is known while a session settles."""
+        if self._link.is_settling(now):
+            return None
+        return next((t for t in targets if self._roster.is_silent(t.host, now.wall)), None)
 
     def _go_out(
         self, call: int, out: list[tuple[Target, Envelope]], body: bytes, keyed: RecordKey | None, now: Now
     ) -> list[Action]:
-        actions: list[Action] = [keyed] if keyed else []
-        rows: list[SentRow] = []
+        actions: list[Action] = []
+        rows: dict[Key, SentRow] = {}
+        alone = len(out) == 1
         for target, envelope in out:
             header = encode_envelope(envelope)
             row = self._row(target, envelope, header, body)
             if target.host == self._me.host:
                 row, more = self._to_neighbour(row, envelope, header, body, now)
             else:
-                row, more = self._to_broker(row, envelope, body, now)
-            rows.append(row)
+                row, more = self._to_broker(row, envelope, body, keyed if alone else None, now)
+                if keyed and not alone and row.state is SentState.ACCEPTED:
+                    more = [RecordSent(row), *more]  # the key and all that it stands for in one transaction
+            rows[(row.msg_id, row.gid)] = row
             actions += more
-        if any(row.state in _UNSETTLED for row in rows):
-            self._calls[call] = _Call(tuple((row.msg_id, row.gid) for row in rows))
-            return actions
-        latest = tuple(self._outbox.rows.get((row.msg_id, row.gid), row) for row in rows)
-        return [*actions, Resolve(call, Accepted(latest))]
+        if keyed:
+            self._remember(keyed, rows)
+            if not any(isinstance(action, Publish) and action.keyed for action in actions):
+                actions.insert(0, keyed)
+        latest = {key: self._outbox.get(key) or row for key, row in rows.items()}
+        return [*actions, *self._waits.add_send(SendCall(call, latest))]
+
+    def _remember(self, keyed: RecordKey, rows: dict[Key, SentRow]) -> None:
+        self._keyed[(keyed.sender, keyed.key)] = rows
+        if len(self._keyed) > _KEYS_REMEMBERED:
+            self._keyed.popitem(last=False)
 
     def _row(self, target: Target, envelope: Envelope, header: bytes, body: bytes) -> SentRow:
         return SentRow(
@@ -221,24 +258,26 @@ class Sends:
         self, row: SentRow, envelope: Envelope, header: bytes, body: bytes, now: Now
     ) -> tuple[SentRow, list[Action]]:
         if self._inbox.ledger.is_full(row.gid):
-            failed = dataclasses.replace(row, state=SentState.FAILED, reason="inbox-full", said_by="peer")
+            failed = dataclasses.replace(row, state=SentState.FAILED, reason="inbox-full", said_by="own", at=now.wall)
             return failed, [RecordSent(failed)]
         confirmed = dataclasses.replace(row, state=SentState.CONFIRMED)
         self._outbox.accept(confirmed, now)
         arrived = self._inbox.arrive(VerifiedEnvelope.of_neighbour(envelope, header, body), row.gid, now)
         answered: list[Action] = []
         if envelope.kind == Kind.REPLY and envelope.re is not None:
-            answered = self._questions.answered(envelope.re, envelope.sender, envelope.msg_id, now)
+            answered = self._questions.answered(envelope.re, envelope.sender, row.gid, envelope.msg_id, now)
         return confirmed, [RecordSent(confirmed), *arrived, *answered]
 
-    def _to_broker(self, row: SentRow, envelope: Envelope, body: bytes, now: Now) -> tuple[SentRow, list[Action]]:
+    def _to_broker(
+        self, row: SentRow, envelope: Envelope, body: bytes, keyed: RecordKey | None, now: Now
+    ) -> tuple[SentRow, list[Action]]:
         if why := self._link.why_not():
             failed = dataclasses.replace(
                 row, state=SentState.FAILED, reason=why[0], detail=why[1], said_by="own", at=now.wall
             )
             return failed, [RecordSent(failed)]
         self._outbox.accept(row, now)
-        publish: Publish = self._link.publish(ForSent(row.msg_id, row.gid), envelope, body, sent=row)
+        publish = self._link.publish(ForSent(row.msg_id, row.gid), envelope, body, sent=row, keyed=keyed)
         return row, [publish]
 
     def _check(self, event: SendAsked, targets: list[Target]) -> Fail | None:
@@ -257,6 +296,10 @@ class Sends:
 
     def _next_depth(self, sender: Entity) -> int:
         return 0 if sender.gid == self._me.human else 1 + self._depth.get(sender.gid, 0)
+
+
+def _nobody(call: int) -> Fail:
+    return _fail(call, _FAILED, "no-identity", "you are not attached any more", "fleettrio attach")
 
 
 def _fail(call: int, code: int, reason: str, message: str, hint: str = "") -> Fail:

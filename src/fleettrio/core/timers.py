@@ -1,7 +1,7 @@
 """Everything the core waits for, as data: one heap of named moments, no clock.
 
-A timer is named by a tuple; setting it again moves it. Stale heap entries are dropped when they surface, and all at once
-when they are the most: a message that got its word at once leaves one behind that lies 14 days ahead.
+A timer is named by a tuple; setting it again moves it. Stale heap entries are dropped when they surface, and all at
+once when they are the most: a message that got its word at once leaves one behind that lies 14 days ahead.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Iterator
 
 from fleettrio.ids import Now, Seconds, WallMs
 
-__all__ = ("Timers", "at_wall")
+__all__ = ("EPOCH", "Timers", "at_wall")
 
 Name = tuple[str, ...]
 _STALE_ALLOWED = 64
+EPOCH = Seconds(0.0)
+"""Before every moment."""
 
 
 def at_wall(moment: WallMs, now: Now) -> Seconds:

@@ -58,7 +58,7 @@ class Answer:
 
 class Lead:
     def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+        self.stage = stage
         self._answers: dict[str, Answer] = {}
         """By the id of what they answer."""
 
@@ -94,7 +94,7 @@ class Lead:
         """Fetch mail until every brief is answered; answers by the id of their brief. Raises `StoryFailed`."""
         open_ids = {brief.msg_id for brief in briefs}
         deadline = time.monotonic() + limit_s
-        with self._stage.narrator.progress(f"{len(open_ids)} answers"):
+        with self.stage.narrator.progress(f"{len(open_ids)} answers"):
             while (left := deadline - time.monotonic()) > 0 and not open_ids <= self._answers.keys():
                 wait = f"{min(left, TAKE_S):.1f}s"
                 done = self._run("inbox", "--take", "--from", WORKER, "--wait", wait, "--json")
@@ -112,7 +112,7 @@ class Lead:
         return "; ".join(view["sentence"] for view in done.json()["messages"]) if done.code == 0 else done.complaint
 
     def _run(self, *arguments: str, given: bytes = b"") -> Done:
-        return self._stage.alpha.run(*arguments, token=self._stage.lead_token, given=given)
+        return self.stage.alpha.run(*arguments, token=self.stage.lead_token, given=given)
 
     def _keep(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
@@ -128,7 +128,7 @@ class Lead:
         """The worker's number, if the answer is what the worker really did with this brief. Raises `StoryFailed`."""
         if answer is None:
             raise StoryFailed(f"{brief.short} ({brief.name}): no answer; {self.fate(brief.msg_id)}")
-        read = self._stage.pane.find("read", brief.short)
+        read = self.stage.pane.find("read", brief.short)
         said = _answer.search(answer.body.decode("utf-8", "replace"))
         if read is None or said is None:
             raise StoryFailed(f"{brief.short} ({brief.name}): the worker never read it, yet this came: {answer.body!r}")
@@ -149,7 +149,7 @@ class Lead:
 
     def check_once(self) -> int:
         """How many turns the worker ever took, if none of them was a message that it had had before."""
-        ids = [event["id"] for event in self._stage.pane.events("turn")]
+        ids = [event["id"] for event in self.stage.pane.events("turn")]
         twice = sorted({short for short in ids if ids.count(short) > 1})
         if twice:
             raise StoryFailed(f"typed twice into {WORKER}: {', '.join(twice)}")

@@ -63,21 +63,22 @@ def _run(folder: Path, narrator: Narrator, *, with_beta: bool) -> int:
     narrator.title(f"The stage, in {folder}")
     with Stage(folder, narrator, with_beta=with_beta) as stage:
         lead = Lead(stage)
-        passed = sum(_tell(number, story, stage, lead) for number, story in enumerate(STORIES, 1))
+        passed = sum(_tell(number, story, lead) for number, story in enumerate(STORIES, 1))
         narrator.title("The end: worker, daemons and broker are ended")
     return passed
 
 
-def _tell(number: int, story: Story, stage: Stage, lead: Lead) -> bool:
-    stage.narrator.title(f"{number}/{len(STORIES)}  {story.__doc__}")
+def _tell(number: int, story: Story, lead: Lead) -> bool:
+    narrator = lead.stage.narrator
+    narrator.title(f"{number}/{len(STORIES)}  {story.__doc__}")
     began = time.monotonic()
     try:
-        stage.ready()
-        story(stage, lead)
+        lead.stage.ready()
+        story(lead)
     except FleetTrioError as error:
-        stage.narrator.failed(str(error) + (f"\nhint: {error.hint}" if error.hint else ""))
+        narrator.failed(str(error) + (f"\nhint: {error.hint}" if error.hint else ""))
         return False
-    stage.narrator.passed(f"story {number} passed ({time.monotonic() - began:.1f} s)")
+    narrator.passed(f"story {number} passed ({time.monotonic() - began:.1f} s)")
     return True
 
 
@@ -85,7 +86,7 @@ def _tell(number: int, story: Story, stage: Stage, lead: Lead) -> bool:
 def _stopped_by_signals() -> Iterator[None]:
     """SIGTERM stops it like Ctrl-C does. Once it is being stopped, a second signal does not stop the cleaning up."""
 
-    def stop(number: int, frame: object) -> None:
+    def stop(_number: int, _frame: object) -> None:
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signal_number, signal.SIG_IGN)
         raise KeyboardInterrupt

@@ -75,7 +75,7 @@ class Narrator:
             over.set()
             teller.join()
 
-    def until(self, what: str, find: Callable[[], T], limit_s: float) -> T:
+    def until(self, what: str, find: Callable[[], T | None], limit_s: float) -> T:
         """The first true value of `find`. Raises `TooLate`, which names `what`, after `limit_s` seconds."""
         deadline = time.monotonic() + limit_s
         with self.progress(what):

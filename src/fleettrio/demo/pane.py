@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fleettrio.demo.narrate import Narrator
+from fleettrio.demo.narrate import Narrator, TooLate
 from fleettrio.errors import FleetTrioError
 
 __all__ = ("WorkerPane",)
@@ -89,12 +89,12 @@ class WorkerPane:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        for pid in pids:
-            with contextlib.suppress(FleetTrioError):
-                self._narrator.until(f"process {pid} has ended", lambda pid=pid: not _is_alive(pid), _END_S)
-                continue
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        try:
+            self._narrator.until("the worker has ended", lambda: not any(map(_is_alive, pids)), _END_S)
+        except TooLate:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def _is_alive(pid: int) -> bool:

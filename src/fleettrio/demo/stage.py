@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from pathlib import Path
+from typing import Self
 
 from fleettrio.demo.hosts import Host, clean_environment
 from fleettrio.demo.narrate import Narrator
@@ -43,7 +44,7 @@ class Stage:
         self._broker_runs = False
         self.lead_token = ""
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Self:
         try:
             self._set_up()
         except BaseException:

@@ -4,8 +4,8 @@ It knows nothing of the demo. On each turn it takes the short id out of the fram
 `fleettrio show ID --body`, draws a number that nobody could know before, notes both in its log, and answers with
 `fleettrio reply ID`. Who it is, the daemon knows by the terminal it sits on.
 
-Rules: a turn is noted before anything is done with it, and the number before it is sent. While the hold file is there it
-sits on its answer. A daemon that does not run is waited for; the reply's key makes a repeated reply the same message.
+Rules: a turn is noted before anything is done with it, and the number before it is sent. While the hold file is there
+it sits on its answer. A daemon that does not run is waited for; the reply's key makes a repeated one the same message.
 
 The log has one JSON object a line: `begun`, `turn` (`id`), `read` (`id size sha256 shown number`), `answered` (`id
 reply`), `failed` (`id why`). `sha256` is that of the stored body, `shown` that of the text as it stood in the frame.
@@ -25,7 +25,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -51,11 +51,15 @@ def find_id(text: str) -> str | None:
 class Worker(Composer):
     """A composer whose turns are work. While it works its screen says so, and what is pasted then waits."""
 
-    def __init__(self, log: BinaryIO, hold: Path, command: Sequence[str]) -> None:
+    def __init__(
+        self, log: BinaryIO, hold: Path, command: Sequence[str], show: Callable[[list[str]], None] = paint
+    ) -> None:
+        """`command` is how fleettrio is run, `show` puts the screen on the terminal."""
         idle = argparse.Namespace(mode="idle", draft="", swallow=0, paste=True, hold=True, dialog_on_paste=False)
         super().__init__(idle, log)
         self._hold = hold
         self._command = command
+        self._show = show
 
     def screen(self) -> list[str]:
         return ["worker", *super().screen()[1:]]
@@ -68,7 +72,7 @@ class Worker(Composer):
             return
         self.note("turn", id=short)
         self.mode = "working"
-        paint(self.screen())
+        self._show(self.screen())
         try:
             self.history.append(self._work(short, text))
         except OSError as error:
@@ -88,7 +92,7 @@ class Worker(Composer):
         return f"{short}: {len(body)} bytes, number {number}"
 
     def _read(self, short: str) -> bytes:
-        """The stored body, byte for byte. Waits for a daemon that is away; raises `OSError` when there is no such body."""
+        """The stored body, byte for byte. Waits for a daemon that is away; raises `OSError` for any other failure."""
         for done in self._tries(("show", short, "--body")):
             if done.returncode == 0:
                 return done.stdout
@@ -114,9 +118,7 @@ class Worker(Composer):
                 command[:] = ["send", "--retry", reply, "-", "--json"]
         raise OSError("neither daemon nor broker came back")
 
-    def _tries(
-        self, command: Sequence[str], given: bytes = b""
-    ) -> Iterator[subprocess.CompletedProcess[bytes]]:
+    def _tries(self, command: Sequence[str], given: bytes = b"") -> Iterator[subprocess.CompletedProcess[bytes]]:
         """Run `command` again and again, as it stands each time, while there is patience."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:

@@ -1,8 +1,8 @@
 """The consumers: take what the broker delivered, in batches, let `wire` check it and the core decide.
 
 A batch is what is there, up to 64: it is read from the store in one query, verified in one call, committed in one
-transaction. Nothing waits for a batch to fill. The handling of a batch is one boundary: an exception in it that nobody
-foresaw is an `internal-error`, logged with its traceback; the deliveries are rejected, and the daemon goes on.
+transaction. Nothing waits for a batch to fill. What the store cannot tell about a batch is not guessed: the session
+ends, and the broker brings the deliveries again.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Callable
 import trio
 
 from fleettrio.broker.port import RawDelivery
-from fleettrio.core.events import Arrived, DuplicateArrived, Event, RefusedArrival
+from fleettrio.core.arrivals import is_replaceable
+from fleettrio.core.events import Arrived, DuplicateArrived, Event, RefusedArrival, StoreFailed
 from fleettrio.core.rows import InboxRow
 from fleettrio.core.topology import InboxQueue, QueueOwner
+from fleettrio.errors import StoreError
 from fleettrio.ids import Gid, MsgId
 from fleettrio.observe import COUNTERS, failpoint, get_logger
 from fleettrio.perform import Performer
@@ -90,7 +92,12 @@ async def _take(
     owned = [(raw, owner) for raw in batch if (owner := owner_of(raw.queue)) is not None]
     read = [(raw, owner, parse_delivery(raw.headers, raw.body, body_limit=body_limit)) for raw, owner in owned]
     parsed = [(raw, owner, item) for raw, owner, item in read if isinstance(item, Parsed)]
-    known = await _known(parsed, performer)
+    try:
+        known = await _known(parsed, performer)
+    except StoreError as error:
+        log.error("not taken", reason=str(error), deliveries=len(parsed))
+        await performer.handle(StoreFailed((), (), str(error)))
+        return
     events: list[Event] = [
         RefusedArrival(raw.tag, owner, item) for raw, owner, item in read if isinstance(item, Refusal)
     ]
@@ -122,7 +129,11 @@ async def _known(parsed: list[tuple[RawDelivery, QueueOwner, Parsed]], performer
         (item.envelope.msg_id, owner.gid) for _, owner, item in parsed if isinstance(owner, InboxQueue)
     ]
     rows = iter(await performer.store.known(keys) if keys else [])
-    return [next(rows) if isinstance(owner, InboxQueue) else None for _, owner, _ in parsed]
+    found = [next(rows) if isinstance(owner, InboxQueue) else None for _, owner, _ in parsed]
+    return [
+        None if row is None or is_replaceable(row, item.envelope.host) else row
+        for row, (_, _, item) in zip(found, parsed, strict=True)
+    ]
 
 
 def _log_refusal(event: RefusedArrival) -> None:

@@ -1,7 +1,8 @@
 """The delivery task of one agent: looks, writes, reports. What may be written and when is decided by the core.
 
 From `Inject` on it runs to its end under a bounded shield: the row says `injecting`, and only this task can say what
-came of it. If it breaks all the same, the row is closed as `unconfirmed`.
+came of it. If it breaks all the same, the row is closed as `unconfirmed`. Whatever it was asked and did not do is given
+back when it ends.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = ("frame_facts", "run_deliver")
 
 WRITE_LIMIT_S = 60.0
 LOOK_AGAIN_S = 0.5
+_ENDED = "its delivery task ended"
 
 log = get_logger("deliver")
 
@@ -40,29 +42,63 @@ async def run_deliver(
     work_send, work_recv = trio.open_memory_channel[Reserve | Inject](4)
     performer.lanes[entity.gid] = work_send
     task_status.started()
-    reserved: Reserved | None = None
     try:
-        await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
-        while True:
-            is_busy = performer.gateway.roster.entities.get(entity.gid, entity).status in ("working", "blocked")
-            request: Reserve | Inject | None = None
-            with trio.move_on_after(LOOK_AGAIN_S) if is_busy else trio.CancelScope():
-                request = await work_recv.receive()
-            if request is None:
-                await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
-            elif isinstance(request, Reserve):
-                reserved = await _reserve(request.row, transport, performer)
-            elif reserved is not None:
-                await _write(request.row, reserved, transport, performer)
+        await _deliver(entity, transport, performer, work_recv)
     finally:
         if performer.lanes.get(entity.gid) is work_send:
             del performer.lanes[entity.gid]
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + 2):
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
+            await _give_back(work_recv, performer)
             await transport.close()
 
 
+async def _deliver(
+    entity: Entity,
+    transport: Transport,
+    performer: Performer,
+    work: trio.MemoryReceiveChannel[Reserve | Inject],
+) -> None:
+    reserved: Reserved | None = None
+    await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
+    while True:
+        is_busy = performer.gateway.roster.entities.get(entity.gid, entity).status in ("working", "blocked")
+        request: Reserve | Inject | None = None
+        with trio.move_on_after(LOOK_AGAIN_S) if is_busy else trio.CancelScope():
+            request = await work.receive()
+        if request is None:
+            await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
+        elif isinstance(request, Reserve):
+            reserved = await _reserve(request.row, transport, performer)
+        elif reserved is None:  # another task of this agent looked, and ended
+            await performer.handle(_undone(request))
+        else:
+            await _write(request.row, reserved, transport, performer)
+
+
+async def _give_back(work: trio.MemoryReceiveChannel[Reserve | Inject], performer: Performer) -> None:
+    while True:
+        try:
+            request = work.receive_nowait()
+        except (trio.WouldBlock, trio.EndOfChannel):
+            return
+        await performer.handle(_undone(request))
+
+
+def _undone(request: Reserve | Inject) -> AgentNotReady | Injected:
+    """Not a byte of it was written."""
+    row = request.row
+    if isinstance(request, Inject):
+        return Injected(row.gid, row.msg_id, str(DeliveryOutcome.NOTHING_WRITTEN), "", _ENDED)
+    return AgentNotReady(row.gid, row.msg_id, _ENDED, "idle")
+
+
 async def _reserve(row: InboxRow, transport: Transport, performer: Performer) -> Reserved | None:
-    found = await transport.reserve(row.when)
+    try:
+        found = await transport.reserve(row.when)
+    except trio.Cancelled:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
+            await performer.handle(_undone(Reserve(row)))
+        raise
     if isinstance(found, NotReady):
         await performer.handle(AgentNotReady(row.gid, row.msg_id, found.why, _status(found.state), gone=found.gone))
         return None
@@ -73,25 +109,36 @@ async def _reserve(row: InboxRow, transport: Transport, performer: Performer) ->
 
 async def _write(row: InboxRow, reserved: Reserved, transport: Transport, performer: Performer) -> None:
     with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_LIMIT_S):
-        delivery = Delivery(DeliveryOutcome.UNCONFIRMED, f"not finished within {WRITE_LIMIT_S:.0f} s")
         try:
             text = await _text(row, performer)
         except StoreError as error:
-            delivery = Delivery(DeliveryOutcome.NOTHING_WRITTEN, f"the body cannot be read: {error}")
-        else:
-            failpoint("R4-injecting")
+            why = f"the body cannot be read: {error}"
+            await performer.handle(
+                Injected(row.gid, row.msg_id, str(DeliveryOutcome.NOTHING_WRITTEN), transport.name, why)
+            )
+            return
+    failpoint("R4-injecting")
+    delivery = Delivery(DeliveryOutcome.UNCONFIRMED, f"not finished within {WRITE_LIMIT_S:.0f} s")
+    try:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_LIMIT_S):
             delivery = await transport.deliver(reserved, text)
             failpoint("R6-written")
-    with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_LIMIT_S):
-        if delivery.outcome is DeliveryOutcome.SUBMITTED:
-            await performer.handle(AgentSeen(row.gid, "working"))
-        await performer.handle(Injected(row.gid, row.msg_id, str(delivery.outcome), transport.name, delivery.detail))
+    finally:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_LIMIT_S):
+            await _tell(row, delivery, transport, performer)
+
+
+async def _tell(row: InboxRow, delivery: Delivery, transport: Transport, performer: Performer) -> None:
+    if delivery.outcome is DeliveryOutcome.SUBMITTED:
+        await performer.handle(AgentSeen(row.gid, "working"))
+    await performer.handle(Injected(row.gid, row.msg_id, str(delivery.outcome), transport.name, delivery.detail))
 
 
 async def _text(row: InboxRow, performer: Performer) -> Text:
     stored = await performer.store.message(row.msg_id, row.gid)
-    body = stored.body if stored else b""
-    return frame(frame_facts(row, performer, performer.clock.now()), body)
+    if stored is None:
+        raise StoreError("it is not in the store", reason="refused")
+    return frame(frame_facts(row, performer, performer.clock.now()), stored.body)
 
 
 def frame_facts(row: InboxRow, performer: Performer, now: Now) -> FrameFacts:

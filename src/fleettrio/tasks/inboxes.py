@@ -46,9 +46,20 @@ class Inboxes:
     def __init__(self, host: HostId) -> None:
         self._host = host
         self._owners: dict[str, InboxQueue] = {}
+        self._consumed: set[str] = set()
 
     def owner_of(self, queue: str) -> InboxQueue | None:
         return self._owners.get(queue)
+
+    def is_consumed(self, queue: str) -> bool:
+        return queue in self._consumed
+
+    def began(self, queue: str) -> None:
+        self._consumed.add(queue)
+
+    def ended(self, queue: str) -> None:
+        """Its consumer is no more: we ended it, or the broker did."""
+        self._consumed.discard(queue)
 
     def name_of(self, gid: Gid) -> str:
         return inbox_queue(self._host, InboxQueue(gid))[0].name
@@ -84,7 +95,9 @@ async def run_inboxes(
         inboxes.put(owner)
         try:
             await broker.declare((), (queue,), bindings)
-            await broker.consume(queue.name, prefetch=inboxes.prefetch(), deliveries=deliveries)
+            if not inboxes.is_consumed(queue.name):
+                await broker.consume(queue.name, prefetch=inboxes.prefetch(), deliveries=deliveries)
+                inboxes.began(queue.name)
         except ConsumerLocked as error:
             now = trio.current_time()
             first = since if since is not None else now
@@ -114,6 +127,7 @@ async def run_inboxes(
             locked.pop(request.owner.gid, None)
             await open_one(request.owner, None)
         elif isinstance(request, PauseInbox):
+            inboxes.ended(inboxes.name_of(request.gid))
             await broker.stop_consuming(inboxes.name_of(request.gid))
         elif isinstance(request, CloseInbox):
             locked.pop(request.owner.gid, None)
@@ -128,8 +142,9 @@ async def _reap(owner: InboxQueue, inboxes: Inboxes, broker: BrokerSession, host
     queue, bindings = inbox_queue(host, owner)
     await broker.unbind(bindings)
     with trio.move_on_after(DRAIN_LIMIT_S):
-        while await broker.message_count(queue.name):
+        while await broker.message_count(queue.name):  # noqa: ASYNC110 - the broker tells nobody
             await trio.sleep(0.05)
+    inboxes.ended(queue.name)
     await broker.stop_consuming(queue.name)
     if not await broker.delete_queue(queue.name, if_empty=True):
         log.warning("inbox not empty, left for prune", queue=queue.name)

@@ -60,7 +60,7 @@ async def run_publish(
 async def _publish(batch: list[Publish], broker: BrokerSession, performer: Performer, signer: Signer) -> None:
     if performer.gateway.link.state is LinkState.BLOCKED:
         detail = performer.gateway.link.detail
-        lost = [PublishNotHanded(p.id, "broker-blocked", detail) for p in batch if p.sent]
+        lost = [PublishNotHanded(p.id, "broker-blocked", detail) for p in batch if p.sent]  # control may go on
         batch = [p for p in batch if not p.sent]
         await performer.handle(*lost)
         if not batch:

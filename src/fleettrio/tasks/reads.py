@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from fleettrio.core.actions import Load, ProbeStore
-from fleettrio.core.events import Loaded, StoreRecovered
+from fleettrio.core.events import Loaded, LoadFailed, StoreRecovered
 from fleettrio.errors import StoreError
 from fleettrio.observe import get_logger
 from fleettrio.perform import Performer
@@ -21,13 +21,14 @@ async def run_reads(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Read until cancelled; a question that was not read is asked again by whoever asked it."""
+    """Read until cancelled; a question that was not read is asked again by whoever asked it.
+
+    While the store cannot be read, nothing is acknowledged: the broker brings it again.
+    """
     task_status.started()
     async for request in requests:
         if isinstance(request, Load):
-            inbox = await performer.store.known(request.inbox) if request.inbox else []
-            sent = await performer.store.sent_known(request.sent) if request.sent else []
-            await performer.handle(Loaded(request.ask, tuple(inbox), tuple(sent)))
+            await _load(request, performer)
             continue
         try:
             await performer.store.probe()
@@ -36,3 +37,14 @@ async def run_reads(
         else:
             log.warning("the store takes writes again")
             await performer.handle(StoreRecovered())
+
+
+async def _load(request: Load, performer: Performer) -> None:
+    try:
+        inbox = await performer.store.known(request.inbox) if request.inbox else []
+        sent = await performer.store.sent_known(request.sent) if request.sent else []
+    except StoreError as error:
+        log.error("not read", reason=str(error))
+        await performer.handle(LoadFailed(request.ask, str(error)))
+    else:
+        await performer.handle(Loaded(request.ask, tuple(inbox), tuple(sent)))

@@ -278,11 +278,15 @@ class Fleet:
         self,
         broker: BrokerNode | None,
         *names: str,
+        later: Sequence[str] = (),
         port: int = 0,
         more: str = "[timers]\nbeat_s = 0.5\n",
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """`more` goes into each configuration; `env` into the environment of all."""
+        """`more` goes into each configuration; `env` into the environment of all.
+
+        Hosts named in `later` are configured, and neither joined nor started.
+        """
         # A short path: sockets below it must fit into 100 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="ft-"))
         self.broker = broker
@@ -290,7 +294,10 @@ class Fleet:
         self._port = port
         self._more = more
         base = {**clean_environment(), "TMUX_TMPDIR": str(self.folder), **(env or {})}
-        self.hosts = {name: Host(name, self.folder / name, base) for name in names}
+        self.hosts = {name: Host(name, self.folder / name, base) for name in (*names, *later)}
+        self._first = [self.hosts[name] for name in names]
+        self.logins: dict[str, tuple[str, str]] = {}
+        """Host → user and password at the broker."""
 
     def __getitem__(self, name: str) -> Host:
         return self.hosts[name]
@@ -298,12 +305,12 @@ class Fleet:
     def __enter__(self) -> Self:
         try:
             self._prepare_broker()
-            self.join()
-            for host in self.hosts.values():
+            self._join()
+            for host in self._first:
                 host.begin()
-            for host in self.hosts.values():
+            for host in self._first:
                 host.wait_broker("standalone", "connected")
-            self.wait_heard()
+            self.wait_heard(*self._first)
         except BaseException:
             self.close()
             raise
@@ -317,43 +324,53 @@ class Fleet:
             for host in self.hosts.values():
                 host.configure(more=self._more)
             return
-        logins = {name: (f"{self.vhost}-{name}", secrets.token_urlsafe(12)) for name in self.hosts}
+        self.logins = {name: (f"{self.vhost}-{name}", secrets.token_urlsafe(12)) for name in self.hosts}
         reporter = next(iter(self.hosts))
-        self.broker.import_definitions(definitions(self.vhost, logins, reporter=reporter, admin="guest"))
-        uri = f"amqp://127.0.0.1:{self._port or self.broker.port}/{self.vhost}"
+        self.broker.import_definitions(definitions(self.vhost, self.logins, reporter=reporter, admin="guest"))
         for name, host in self.hosts.items():
-            host.configure(uri, *logins[name], more=self._more)
+            host.configure(self.uri, *self.logins[name], more=self._more)
 
-    def join(self) -> None:
+    @property
+    def uri(self) -> str:
+        """Where its hosts find the broker, without a login."""
+        assert self.broker is not None
+        return f"amqp://127.0.0.1:{self._port or self.broker.port}/{self.vhost}"
+
+    def _join(self) -> None:
         """As people would: the first host founds, the lines of the others are added, the signed file is carried over."""
-        owner, *others = self.hosts.values()
+        owner, *others = self._first
         owner.ok("init", "--new-fleet", "test")
         for host in others:
-            said = host.ok("init").text
-            owner.ok("host", "add", next(word for word in said.split() if word.startswith("ft-host-1:")), "--yes")
+            self.add(host)
         if others:
-            self.carry(owner, *others)
+            self.carry(*others)
 
-    def carry(self, owner: Host, *others: Host) -> None:
-        """Bring the owner's fleet file to the others."""
+    def add(self, host: Host, *options: str) -> None:
+        """Make the host's key, and let the owner sign it in. Who has not got the new file does not trust it yet."""
+        line = next(word for word in host.ok("init").text.split() if word.startswith("ft-host-1:"))
+        self._first[0].ok("host", "add", line, "--yes", *options)
+
+    def carry(self, *others: Host) -> None:
+        """Bring the owner's fleet file to these."""
         file = self.folder / "fleet.cbor"
-        file.write_bytes(owner.ok("host", "export").out)
+        file.write_bytes(self._first[0].ok("host", "export").out)
         for host in others:
             host.ok("host", "import", str(file), "--yes")
 
-    def wait_heard(self) -> None:
-        """Wait until every host hears every other one."""
+    def wait_heard(self, *hosts: Host) -> None:
+        """Wait until each of these hosts hears each other one."""
         if self.broker is None:
             return
-        for host in self.hosts.values():
-            wait_until(
-                f"{host.name} hears all others",
-                lambda host=host: all(h.is_self or h.status == "up" for h in host.status().fleet.hosts)
-                and len(host.status().fleet.hosts) == len(self.hosts),
-            )
+        for host in hosts or self._first:
+            wanted = {other.name for other in hosts or self._first} - {host.name}
+            wait_until(f"{host.name} hears all others", lambda host=host, wanted=wanted: wanted <= _heard(host))
 
     def close(self) -> None:
         """End what was started and take the files away; the virtual host goes with the broker."""
         for host in self.hosts.values():
             host.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _heard(host: Host) -> set[str]:
+    return {other.host for other in host.status().fleet.hosts if other.status == "up"}

@@ -1,0 +1,515 @@
+"""Real cores without a shell: hosts whose envelopes are really signed and verified, and whose rows are kept.
+
+A `Host` performs what its core decides as plainly as it can be: rows go into dictionaries, a question to the store is
+answered at once, publishes are kept in `out` until somebody carries them. `told()` says a list of actions in words, one
+string each, in order: that is what scenarios compare.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+
+from fleettrio.core import actions as do
+from fleettrio.core import events as ev
+from fleettrio.core.calls import Accepted, AttachedAs, Offered, PongHeard, WaitOver
+from fleettrio.core.compose import Identity, human_of
+from fleettrio.core.gateway import Gateway, Kept, Settings
+from fleettrio.core.ledger import Limits, queue_owner
+from fleettrio.core.rows import Entity, InboxRow, InboxState, Peer, PeerEntity, SentRow
+from fleettrio.core.topology import ControlQueue, InboxQueue, QueueOwner, RosterQueue
+from fleettrio.ids import FleetId, Gid, HostId, MsgId, Now, Seconds, Tag, TraceId, WallMs
+from fleettrio.wire.bodies import Outcome
+from fleettrio.wire.envelope import Envelope, Kind, encode_envelope
+from fleettrio.wire.fleetfile import ALL_GRANTS, DEFAULT_GRANTS, Fleet, FleetHost, HostKey
+from fleettrio.wire.gids import GATEWAY_SALT, HUMAN_SALT, derive_gid, new_msg_id
+from fleettrio.wire.headers import RawHeaders
+from fleettrio.wire.signing import Duplicate, Parsed, Refusal, Signer, Verifier, parse_delivery
+
+FLEET = FleetId("test")
+TRACE = TraceId("4bf92f3577b34da6a3ce929d0e0e4736")
+START = WallMs(1_800_000_000_000)
+BORN = WallMs(START - 86_400_000)
+Key = tuple[MsgId, Gid]
+
+
+class Clock:
+    """Both clocks of a world; `back` turns the wall clock alone."""
+
+    def __init__(self) -> None:
+        self.wall, self.mono = int(START), 1_000.0
+
+    @property
+    def now(self) -> Now:
+        return Now(WallMs(self.wall), Seconds(self.mono))
+
+    def advance(self, seconds: float) -> None:
+        self.wall += round(seconds * 1000)
+        self.mono += seconds
+
+    def turn(self, seconds: float) -> None:
+        self.wall += round(seconds * 1000)
+
+
+def fleet_of(names: Iterable[str], *, reporters: Iterable[str] = (), revoked: Iterable[str] = (), rev: int = 1) -> Fleet:
+    """A fleet in which the named hosts trust each other."""
+    hosts = {}
+    for name in names:
+        key = HostKey(HostId(name), 1, Signer(FLEET, HostId(name), 1, seed_of(name)).public_key)
+        hosts[HostId(name)] = FleetHost(HostId(name), (key,), ALL_GRANTS if name in reporters else DEFAULT_GRANTS)
+    gone = frozenset((HostId(name), 1) for name in revoked)
+    return Fleet(FLEET, rev, WallMs(0), hosts, gone, bytes(32))
+
+
+def seed_of(name: str) -> bytes:
+    return name.encode().ljust(32, b"\0")
+
+
+def salt_of(name: str) -> bytes:
+    return {"human": HUMAN_SALT}.get(name, name.encode().ljust(16, b"\2"))
+
+
+def gid_of(name: str, host: str) -> Gid:
+    return derive_gid(FLEET, host, salt_of(name))
+
+
+def agent(name: str, host: str, **changes: object) -> Entity:
+    """An agent that messages are pushed into, unless `takes` says otherwise."""
+    entity = Entity(gid=gid_of(name, host), name=name, salt=salt_of(name), takes="push", transport="tmux", target="%1")
+    return dataclasses.replace(entity, **changes)  # type: ignore[arg-type]
+
+
+def person(host: str) -> Entity:
+    return Entity(gid=human_of(FLEET, HostId(host)), name="human", salt=HUMAN_SALT)
+
+
+class Host:
+    """One gateway, and the store beneath it."""
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        fleet: Fleet,
+        entities: Sequence[Entity] = (),
+        *,
+        limits: Limits | None = None,
+        born: WallMs = BORN,
+        standalone: bool = False,
+    ) -> None:
+        self.name, self.clock, self.fleet = HostId(name), clock, fleet
+        self.signer = Signer(FLEET, self.name, 1, seed_of(name))
+        self.verifier = Verifier(fleet)
+        self.limits, self.born, self.standalone = limits or Limits(), born, standalone
+        self.entities: dict[Gid, Entity] = {e.gid: e for e in (person(name), *entities)}
+        self.ledger: dict[Key, InboxRow] = {}
+        self.bodies: dict[Key, bytes] = {}
+        self.outbox: dict[Key, SentRow] = {}
+        self.peers: dict[HostId, Peer] = {}
+        self.others: dict[Gid, PeerEntity] = {}
+        self.settings: dict[str, str] = {}
+        self.keys: dict[tuple[Gid, str], tuple[MsgId, ...]] = {}
+        self.journal: list[do.Note] = []
+        self.out: list[do.Publish] = []
+        self.injected: list[Key] = []
+        self.results: dict[int, object] = {}
+        self.broken = False
+        self._calls = itertools.count(1)
+        self._tags = itertools.count(1)
+        self._entropy = itertools.count(1)
+        self.epoch = 0
+        self.start()
+
+    # --- the life of a process
+
+    def start(self) -> list[do.Action]:
+        """A new process on the same store: what the core knew and did not record is gone."""
+        me = Identity(self.name, FLEET, derive_gid(FLEET, self.name, GATEWAY_SALT), human_of(FLEET, self.name), 1)
+        self.epoch = max(self.epoch + 1, self.clock.wall)
+        settings = Settings(
+            me=me,
+            fleet=self.fleet,
+            version="1",
+            standalone=self.standalone,
+            epoch=self.epoch,
+            trace_id=TRACE,
+            born=self.born,
+            highest_wall=WallMs(int(self.settings.get("highest-wall", "0"))),
+            limits=self.limits,
+        )
+        rows = [r for r in self.ledger.values() if r.state.is_open or not r.notified]
+        kept = Kept(
+            entities=tuple(self.entities.values()),
+            inbox=tuple(rows),
+            sent=tuple(self.outbox.values()),
+            peers=tuple(self.peers.values()),
+            others=tuple(self.others.values()),
+            seq=max((r.seq for r in self.ledger.values()), default=0),
+        )
+        self.out, self.results = [], {}
+        self.gateway = Gateway(settings, kept)
+        return self.perform(self.gateway.start(self.clock.now))
+
+    def open(self) -> list[do.Action]:
+        return self.run(ev.SessionOpened(1))
+
+    # --- facts in, actions out
+
+    def run(self, *events: ev.Event) -> list[do.Action]:
+        """Decide about the events as one list and perform it. The actions of what follows at once come after it."""
+        listed: list[do.Action] = []
+        for event in events:
+            listed += self.gateway.handle(event, self.clock.now)
+        records = [a for a in listed if isinstance(a, _RECORDED)]  # as the performer does it
+        return self.perform([*records, *(a for a in listed if not isinstance(a, _RECORDED))])
+
+    def expire(self) -> list[do.Action]:
+        return self.perform(self.gateway.expire(self.clock.now))
+
+    def wait(self, seconds: float) -> list[do.Action]:
+        """Let the time pass, deadline by deadline."""
+        end, listed = self.clock.mono + seconds, []
+        while (due := self.gateway.next_deadline()) is not None and due <= end:
+            self.clock.advance(max(0.0, due - self.clock.mono))
+            listed += self.expire()
+        self.clock.advance(end - self.clock.mono)
+        return listed
+
+    def perform(self, listed: Sequence[do.Action]) -> list[do.Action]:
+        records = [a for a in listed if isinstance(a, _RECORDED)]
+        assert [a for a in listed if isinstance(a, _RECORDED)] == list(listed[: len(records)]), "store actions first"
+        if self.broken and records:
+            return [*listed, *self._not_recorded(listed)]
+        for record in records:
+            self._record(record)
+        follow: list[ev.Event] = []
+        for action in listed[len(records) :]:
+            match action:
+                case do.Publish():
+                    self.out.append(action)
+                case do.Inject(row):
+                    self.injected.append((row.msg_id, row.gid))
+                case do.Resolve(call, result):
+                    self.results[call] = result
+                case do.Fail():
+                    self.results[action.call] = action
+                case do.Load(ask, inbox, sent):
+                    rows = tuple(self.ledger.get(k) for k in inbox)
+                    follow.append(ev.Loaded(ask, rows, tuple(self.outbox.get(k) for k in sent)))
+        return [*listed, *(self.run(*follow) if follow else [])]
+
+    def _not_recorded(self, listed: Sequence[do.Action]) -> list[do.Action]:
+        undo = [(a.row, a.before if isinstance(a, do.Record) else None) for a in listed if isinstance(a, do.Commit | do.Record)]
+        sent = [(a.row, a.before) for a in listed if isinstance(a, do.RecordSent)]
+        calls = tuple(a.call for a in listed if isinstance(a, do.Resolve | do.Fail))
+        lost = [ev.PublishNotHanded(a.id, "store", "disk full") for a in listed if isinstance(a, do.Publish)]
+        failed = ev.StoreFailed(tuple(reversed(undo)), calls, "disk full", tuple(reversed(sent)))
+        return self.run(failed, *lost)
+
+    def _record(self, action: do.Action) -> None:
+        match action:
+            case do.Commit(row=row, body=body):
+                self.ledger[row.msg_id, row.gid], self.bodies[row.msg_id, row.gid] = row, body
+            case do.Record(row=row):
+                self.ledger[row.msg_id, row.gid] = row
+            case do.RecordSent(row=sent):
+                self.outbox[sent.msg_id, sent.gid] = sent
+            case do.RecordKey(key, sender, ids):
+                self.keys.setdefault((sender, key), ids)
+            case do.RecordEntity(entity):
+                self.entities[entity.gid] = entity
+            case do.DropEntity(gid):
+                self.entities.pop(gid, None)
+            case do.RecordPeer(peer):
+                self.peers[peer.host] = peer
+            case do.RecordPeerEntities(host, entities, replace):
+                if replace:
+                    self.others = {g: e for g, e in self.others.items() if e.host != host}
+                self.others.update((e.gid, e) for e in entities)
+            case do.RecordSetting(key, value):
+                self.settings[key] = value
+            case do.Note():
+                self.journal.append(action)
+
+    # --- what clients do
+
+    def call(self) -> int:
+        return next(self._calls)
+
+    def gid(self, name: str) -> Gid:
+        return gid_of(name, self.name)
+
+    def new_id(self) -> MsgId:
+        return new_msg_id(self.clock.wall, next(self._entropy).to_bytes(6, "big") + self.name.encode().ljust(4)[:4])
+
+    def send(self, *to: str, body: bytes = b"do it", sender: str = "human", **fields: object) -> MsgId:
+        """Ask to send; the msgId of the first message. What came of it is in `results` and `outbox`."""
+        ids = tuple(self.new_id() for _ in to)
+        asked = ev.SendAsked(
+            call=self.call(), sender=self.gid(sender), to=to, body=body, msg_ids=ids, trace_id=TRACE
+        )
+        self.last = self.run(dataclasses.replace(asked, **fields))  # type: ignore[arg-type]
+        return ids[0]
+
+    def reply(self, original: MsgId, sender: str, body: bytes = b"done", **fields: object) -> MsgId:
+        row = self.row(original, sender)
+        asked = ev.ReplyAsked(call=self.call(), sender=self.gid(sender), original=row, body=body, msg_id=self.new_id())
+        self.last = self.run(dataclasses.replace(asked, **fields))  # type: ignore[arg-type]
+        return asked.msg_id
+
+    def pull(self, name: str, session: str = "s", *, wait: bool = False, sender: Gid | None = None) -> object:
+        """Pull; the result, None while the call is open."""
+        call = self.call()
+        self.last = self.run(ev.PullAsked(call, session, self.gid(name), 50, wait, sender))
+        return self.results.get(call)
+
+    def confirm(self, cursor: int, session: str = "s") -> list[do.Action]:
+        return self.run(ev.Confirmed(self.call(), session, cursor))
+
+    def take(self, name: str) -> list[MsgId]:
+        """Pull and confirm at once; the ids that came."""
+        offered = self.pull(name)
+        assert isinstance(offered, Offered)
+        self.confirm(offered.cursor)
+        return [msg_id for msg_id, _ in offered.keys]
+
+    def await_answer(self, msg_id: MsgId, sender: str = "human", until: str = "answer") -> int:
+        rows = tuple(r for r in self.outbox.values() if r.msg_id == msg_id)
+        call = self.call()
+        self.last = self.run(ev.WaitAsked(call, "s", self.gid(sender), rows, until))
+        return call
+
+    def cancel(self, msg_id: MsgId) -> list[do.Action]:
+        return self.run(ev.CancelAsked(self.call(), self.sent(msg_id)))
+
+    # --- what the agent does
+
+    def ready(self, msg_id: MsgId, name: str) -> list[do.Action]:
+        """The transport looked and would write now."""
+        return self.run(ev.AgentReserved(self.gid(name), msg_id))
+
+    def typed(self, msg_id: MsgId, name: str, outcome: str = "submitted", detail: str = "") -> list[do.Action]:
+        return self.run(ev.Injected(self.gid(name), msg_id, outcome, "tmux", detail))
+
+    def put_in(self, msg_id: MsgId, name: str) -> list[do.Action]:
+        """Look and write: it goes well."""
+        self.ready(msg_id, name)
+        return self.typed(msg_id, name)
+
+    # --- what is known
+
+    def row(self, msg_id: MsgId, name: str) -> InboxRow:
+        return self.ledger[msg_id, self.gid(name)]
+
+    def state(self, msg_id: MsgId, name: str) -> str:
+        row = self.row(msg_id, name)
+        return f"{row.state}({row.reason})" if row.reason else str(row.state)
+
+    def sent(self, msg_id: MsgId) -> SentRow:
+        return next(r for r in self.outbox.values() if r.msg_id == msg_id)
+
+    def fate(self, msg_id: MsgId) -> str:
+        row = self.gateway.outbox.get((msg_id, self.sent(msg_id).gid)) or self.sent(msg_id)
+        return f"{row.state}({row.reason})" if row.reason else str(row.state)
+
+    # --- the broker
+
+    def taken(self) -> list[do.Publish]:
+        """What is to be published, taken away."""
+        out, self.out = self.out, []
+        return out
+
+    def hand(self, publish: do.Publish) -> list[do.Action]:
+        """As the publisher does: the row is recorded, then the bytes are handed over."""
+        if publish.sent:
+            self._record(do.RecordSent(publish.sent))
+        if publish.keyed:
+            self._record(publish.keyed)
+        return self.run(ev.PublishHanded((publish.id,)))
+
+    def verdict(self, publish: do.Publish, verdict: str = "confirmed") -> list[do.Action]:
+        return self.run(ev.VerdictGiven(publish.id, verdict, ""))
+
+    def signed(self, publish: do.Publish) -> Parsed:
+        """The publish as its bytes are on the wire."""
+        envelope = publish.envelope
+        if not envelope.msg_id:
+            envelope = dataclasses.replace(envelope, msg_id=self.new_id())
+        return self.sign(envelope, publish.body, publish.sent.header if publish.sent else None)
+
+    def sign(self, envelope: Envelope, body: bytes, header: bytes | None = None) -> Parsed:
+        header = header or encode_envelope(envelope)
+        ((sig, proof),) = self.signer.sign([(header, body)])
+        parsed = parse_delivery(RawHeaders(fleet=header, sig=sig, proof=proof or None), body, body_limit=2**18)
+        assert isinstance(parsed, Parsed)
+        return parsed
+
+    def owner(self, envelope: Envelope) -> QueueOwner | None:
+        """The queue of this host that takes the envelope."""
+        if envelope.to.startswith("roster."):
+            return RosterQueue(self.name)
+        if envelope.to == self.name:
+            return ControlQueue(self.name)
+        entity = self.gateway.roster.entities.get(Gid(envelope.to))
+        return queue_owner(entity) if entity else None
+
+    def arrival(self, parsed: Parsed, owner: QueueOwner | None = None) -> ev.Event:
+        """The event of a delivery from one of this host's queues, judged as the consumer judges it."""
+        owner = owner or self.owner(parsed.envelope)
+        assert owner is not None, f"{self.name} has no queue for {parsed.envelope.to}"
+        known = self.ledger.get((parsed.envelope.msg_id, owner.gid)) if isinstance(owner, InboxQueue) else None
+        tag = Tag(1, 1, next(self._tags))
+        (judged,) = self.verifier.judge([parsed], [owner], [known.leaf if known else None], self.clock.now.wall)
+        if isinstance(judged, Duplicate):
+            return ev.DuplicateArrived(tag)
+        if isinstance(judged, Refusal):
+            return ev.RefusedArrival(tag, owner, judged)
+        return ev.Arrived(tag, owner, judged)
+
+    def get(self, parsed: Parsed, owner: QueueOwner | None = None) -> list[do.Action]:
+        """One delivery."""
+        return self.run(self.arrival(parsed, owner))
+
+    def trust(self, fleet: Fleet) -> list[do.Action]:
+        self.fleet = fleet
+        self.verifier.set_fleet(fleet)
+        return self.run(ev.TrustChanged(fleet))
+
+
+class World:
+    """Hosts that share a broker and trust each other. `settle` carries everything until all is quiet."""
+
+    def __init__(self, *names: str, reporters: Iterable[str] = (), **options: object) -> None:
+        self.clock = Clock()
+        self.fleet = fleet_of(names, reporters=reporters)
+        agents = {"alpha": (agent("lead", "alpha", takes="pull", transport="pull"),), "beta": (agent("worker", "beta"),)}
+        self.hosts = [Host(n, self.clock, self.fleet, agents.get(n, ()), **options) for n in names]  # type: ignore[arg-type]
+
+    def open(self) -> None:
+        """Every host has its session and has heard of every other."""
+        for host in self.hosts:
+            host.open()
+        self.settle()
+        for host in self.hosts:
+            host.run(ev.BeatDue())
+        self.settle()
+        for host in self.hosts:
+            host.wait(0)
+        self.clock.advance(4)
+        for host in self.hosts:
+            host.expire()
+        self.settle()
+
+    def settle(self) -> None:
+        while any(host.out for host in self.hosts):
+            for host in self.hosts:
+                for publish in host.taken():
+                    self.carry(host, publish)
+
+    def carry(self, sender: Host, publish: do.Publish) -> None:
+        """Hand over, confirm, deliver to everybody whom it is for."""
+        sender.hand(publish)
+        parsed = sender.signed(publish)
+        if parsed.envelope.to.startswith("roster."):
+            targets = self.hosts
+        else:
+            targets = [host for host in self.hosts if host.owner(parsed.envelope)]
+        sender.verdict(publish, "confirmed" if targets else "unroutable")
+        for host in targets:
+            if host.gateway.link.is_open:
+                host.get(parsed)
+
+
+def pair(**options: object) -> tuple[World, Host, Host]:
+    """alpha with a lead that pulls, beta with a worker that is pushed into; both know each other."""
+    world = World("alpha", "beta", **options)  # type: ignore[arg-type]
+    world.open()
+    alpha, beta = world.hosts
+    alpha.taken()
+    beta.taken()
+    return world, alpha, beta
+
+
+# --- actions in words ---------------------------------------------------------------------------
+
+
+def told(actions: Iterable[do.Action]) -> list[str]:
+    """Each action in words. The highest wall time, recorded now and then, is left out."""
+    words = [_word(action) for action in actions]
+    return [word for word in words if word != "setting highest-wall"]
+
+
+def _state(row: InboxRow | SentRow) -> str:
+    return f"{row.state}({row.reason})" if row.reason else str(row.state)
+
+
+def _word(action: do.Action) -> str:  # noqa: C901 - a table
+    match action:
+        case do.Commit(row=row):
+            return f"commit {_state(row)}" + (" repeat" if row.repeat else "")
+        case do.Record(row=row):
+            return f"record {_state(row)}" + (" repeat" if row.repeat else "") + ("" if row.notified else " owed")
+        case do.RecordSent(row=sent):
+            return f"sent {_state(sent)}" + (" recalling" if sent.recalling else "") + (" answered" if sent.answered_by else "")
+        case do.RecordKey():
+            return "key"
+        case do.RecordEntity(entity):
+            return f"agent {entity.name} {entity.status}"
+        case do.DropEntity():
+            return "drop agent"
+        case do.RecordPeer(peer):
+            return f"peer {peer.host}"
+        case do.RecordPeerEntities(host, entities, replace):
+            return f"entities {host} {' '.join(sorted(e.name for e in entities))}" + (" whole" if replace else "")
+        case do.RecordSetting(key):
+            return f"setting {key}"
+        case do.Note():
+            return f"note {action.what} {action.reason}"
+        case do.Ack() | do.Reject() | do.Requeue():
+            return type(action).__name__.lower()
+        case do.Publish():
+            return _publish_word(action)
+        case do.OpenInbox(owner) | do.CloseInbox(owner):
+            return "open inbox" if isinstance(action, do.OpenInbox) else "close inbox"
+        case do.PauseInbox():
+            return "pause inbox"
+        case do.WatchEntity(entity, present):
+            return f"watch {entity.name}" if present else f"unwatch {entity.name}"
+        case do.Resolve(_, result):
+            return f"resolve {_result_word(result)}".rstrip()
+        case do.Fail():
+            return f"fail {action.code} {action.reason}"
+        case _:
+            return type(action).__name__.lower()
+
+
+def _publish_word(action: do.Publish) -> str:
+    envelope = action.envelope
+    word = f"publish {envelope.kind}"
+    if envelope.kind == Kind.OUTCOME:
+        fates = [f.state + (f"({f.reason})" if f.reason else "") for f in Outcome.from_bytes(action.body).fates]
+        return f"{word} {envelope.to} {' '.join(fates)}"
+    if envelope.kind == Kind.PRESENCE:
+        return f"{word} {'gateway' if envelope.to.endswith('_gateway') else 'agent'}"
+    return word if action.sent else f"{word} {envelope.to}"
+
+
+def _result_word(result: object) -> str:
+    match result:
+        case Accepted(rows):
+            return " ".join(_state(row) for row in rows)
+        case Offered(keys):
+            return f"offered {len(keys)}"
+        case WaitOver(rows, answers):
+            return f"over {' '.join(_state(row) for row in rows)} answers {len(answers)}"
+        case PongHeard():
+            return "pong" + (f" refused {result.refused}" if result.refused else "")
+        case AttachedAs(entity):
+            return f"attached {entity.name} {entity.status}"
+        case _:
+            return ""
+
+
+_RECORDED = tuple(do.StoreAction.__args__)
+WAITING = InboxState.WAITING

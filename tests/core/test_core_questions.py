@@ -1,0 +1,188 @@
+"""RECALL and QUERY: what a recipient's gateway answers, in every state of its row, and to whom."""
+
+from __future__ import annotations
+
+from fleettrio.core.arrivals import is_replaceable
+from fleettrio.core.calls import Offered
+from fleettrio.core.events import Loaded, LoadFailed
+from fleettrio.ids import Leaf
+from fleettrio.wire.envelope import Kind
+from tests.core.builders import World, pair, told
+from tests.core.messages import brief, by_hand, question
+
+OTHER = Leaf(b"x" * 32)
+
+
+def test_called_back_before_it_came_it_is_acknowledged_and_never_delivered() -> None:
+    _, alpha, beta = pair()
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    key = (parsed.envelope.msg_id, beta.gid("worker"), parsed.leaf)
+    assert told(beta.get(question(Kind.RECALL, alpha, beta, key))) == [
+        "load",
+        "ack",
+        "record recalled",
+        "publish OUTCOME alpha recalled",
+    ]
+    assert told(beta.get(parsed)) == ["ack"]
+    assert beta.injected == []
+
+
+def test_called_back_while_the_arrival_was_being_read_it_is_not_delivered() -> None:
+    """The consumer of the inbox asked the store before the tombstone was there."""
+    _, alpha, beta = pair()
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    stale = beta.arrival(parsed)
+    beta.get(question(Kind.RECALL, alpha, beta, (parsed.envelope.msg_id, beta.gid("worker"), parsed.leaf)))
+    assert told(beta.run(stale)) == ["ack"]
+
+
+def test_a_recall_that_crosses_the_arrival_recalls_it() -> None:
+    """The store was asked about it before it came; when the answer is there, the message waits."""
+    _, alpha, beta = pair()
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    recall = beta.arrival(
+        question(Kind.RECALL, alpha, beta, (parsed.envelope.msg_id, beta.gid("worker"), parsed.leaf))
+    )
+    (load,) = [a for a in beta.gateway.handle(recall, beta.clock.now) if type(a).__name__ == "Load"]
+    beta.get(parsed)
+    assert told(beta.run(Loaded(load.ask, (None,), ()))) == ["record recalled", "publish OUTCOME alpha recalled"]
+    assert told(beta.ready(parsed.envelope.msg_id, "worker")) == []
+
+
+def test_what_waits_is_recalled_and_not_typed() -> None:
+    world, alpha, beta = pair()
+    msg_id, _ = brief(alpha, beta)
+    actions = alpha.cancel(msg_id)
+    assert told(actions) == ["sent confirmed recalling", "publish RECALL beta", "resolve confirmed"]
+    world.settle()
+    assert (beta.state(msg_id, "worker"), alpha.fate(msg_id)) == ("recalled", "recalled")
+    assert told(beta.ready(msg_id, "worker")) == []
+
+
+def test_what_is_held_and_was_never_offered_is_recalled() -> None:
+    world, alpha, beta = pair()
+    msg_id = beta.send("lead@alpha", sender="worker")
+    world.settle()
+    beta.cancel(msg_id)
+    world.settle()
+    assert beta.fate(msg_id) == "recalled"
+    assert alpha.pull("lead") == Offered((), 0)
+    assert beta.journal == []
+
+
+def test_what_may_have_been_seen_is_unconfirmed_and_not_recalled() -> None:
+    world, alpha, beta = pair()
+    msg_id = beta.send("lead@alpha", sender="worker")
+    world.settle()
+    alpha.pull("lead")
+    alpha.wait(121)
+    world.settle()
+    beta.cancel(msg_id)
+    world.settle()
+    assert (alpha.state(msg_id, "lead"), beta.fate(msg_id)) == ("unconfirmed(offered)", "unconfirmed(offered)")
+
+
+def test_a_recall_while_it_is_typed_is_answered_with_the_row() -> None:
+    _, alpha, beta = pair()
+    msg_id, _ = brief(alpha, beta)
+    beta.ready(msg_id, "worker")
+    row = beta.row(msg_id, "worker")
+    recall = question(Kind.RECALL, alpha, beta, (row.msg_id, row.gid, row.leaf))
+    assert told(beta.get(recall)) == ["publish OUTCOME alpha injecting", "ack"]
+    beta.typed(msg_id, "worker")
+    assert told(beta.get(question(Kind.RECALL, alpha, beta, (row.msg_id, row.gid, row.leaf)))) == [
+        "publish OUTCOME alpha injected",
+        "ack",
+    ]
+
+
+def test_another_host_has_no_say() -> None:
+    world = World("alpha", "beta", "gamma")
+    world.open()
+    alpha, beta, gamma = world.hosts
+    msg_id, _ = brief(alpha, beta)
+    row = beta.row(msg_id, "worker")
+    for kind in (Kind.RECALL, Kind.QUERY):
+        actions = told(beta.get(question(kind, gamma, beta, (row.msg_id, row.gid, row.leaf))))
+        assert actions == ["publish OUTCOME gamma absent", "ack"]
+        other_leaf = told(beta.get(question(kind, alpha, beta, (row.msg_id, row.gid, OTHER))))
+        assert other_leaf == ["publish OUTCOME alpha absent", "ack"]
+    assert beta.state(msg_id, "worker") == "waiting"
+
+
+def test_a_recall_by_another_host_stands_in_nobodys_way() -> None:
+    world = World("alpha", "beta", "gamma")
+    world.open()
+    alpha, beta, gamma = world.hosts
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    msg_id, gid = parsed.envelope.msg_id, beta.gid("worker")
+    beta.get(question(Kind.RECALL, gamma, beta, (msg_id, gid, OTHER)))
+    assert beta.ledger[msg_id, gid].from_host == "gamma"
+    assert is_replaceable(beta.ledger[msg_id, gid], alpha.name)
+    beta.ledger.pop((msg_id, gid))  # what the consumer makes of such a row
+    assert told(beta.get(parsed)) == ["commit waiting", "reserve", "ack"]
+    recall = question(Kind.RECALL, alpha, beta, (msg_id, gid, parsed.leaf))
+    assert told(beta.get(recall)) == ["record recalled", "publish OUTCOME alpha recalled", "ack"]
+
+
+def test_a_recall_meets_another_hosts_recall_as_if_it_were_not_there() -> None:
+    world = World("alpha", "beta", "gamma")
+    world.open()
+    alpha, beta, gamma = world.hosts
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    msg_id, gid = parsed.envelope.msg_id, beta.gid("worker")
+    beta.get(question(Kind.RECALL, gamma, beta, (msg_id, gid, OTHER)))
+    beta.get(question(Kind.RECALL, alpha, beta, (msg_id, gid, parsed.leaf)))
+    assert (beta.ledger[msg_id, gid].from_host, beta.ledger[msg_id, gid].leaf) == ("alpha", parsed.leaf)
+    assert told(beta.get(parsed)) == ["ack"]
+
+
+def test_the_trace_of_a_recall_lives_no_longer_than_a_message_may() -> None:
+    _, alpha, beta = pair()
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    beta.get(question(Kind.RECALL, alpha, beta, (parsed.envelope.msg_id, beta.gid("worker"), parsed.leaf)))
+    row = beta.row(parsed.envelope.msg_id, "worker")
+    assert row.expires_at <= beta.clock.wall + 14 * 86_400_000
+
+
+def test_a_query_is_answered_with_the_row_and_changes_nothing() -> None:
+    _, alpha, beta = pair()
+    msg_id, _ = brief(alpha, beta)
+    row = beta.row(msg_id, "worker")
+    asked = (row.msg_id, row.gid, row.leaf)
+    assert told(beta.get(question(Kind.QUERY, alpha, beta, asked))) == ["publish OUTCOME alpha waiting", "ack"]
+    beta.put_in(msg_id, "worker")
+    assert told(beta.get(question(Kind.QUERY, alpha, beta, asked)))[0] == "publish OUTCOME alpha injected"
+
+
+def test_a_query_for_what_never_came_is_answered_absent() -> None:
+    _, alpha, beta = pair()
+    asked = (alpha.new_id(), beta.gid("worker"), OTHER)
+    assert told(beta.get(question(Kind.QUERY, alpha, beta, asked))) == ["load", "ack", "publish OUTCOME alpha absent"]
+
+
+def test_what_is_older_than_the_store_is_ledger_lost_and_never_recalled() -> None:
+    _, alpha, beta = pair()
+    asked = (alpha.new_id(), beta.gid("worker"), OTHER)
+    beta.clock.advance(5)
+    beta.born = beta.clock.now.wall
+    beta.start()
+    beta.open()
+    for kind in (Kind.QUERY, Kind.RECALL):
+        actions = told(beta.get(question(kind, alpha, beta, asked)))
+        assert actions == ["load", "ack", "publish OUTCOME alpha unconfirmed(ledger-lost)"]
+
+
+def test_one_list_may_name_a_message_twice() -> None:
+    _, alpha, beta = pair()
+    asked = (alpha.new_id(), beta.gid("worker"), OTHER)
+    actions = told(beta.get(question(Kind.RECALL, alpha, beta, asked, asked)))
+    assert actions == ["load", "ack", "record recalled", "publish OUTCOME alpha recalled recalled"]
+
+
+def test_a_question_whose_rows_cannot_be_read_is_dropped_and_the_session_ends() -> None:
+    _, alpha, beta = pair()
+    recall = beta.arrival(question(Kind.RECALL, alpha, beta, (alpha.new_id(), beta.gid("worker"), OTHER)))
+    (load,) = [a for a in beta.gateway.handle(recall, beta.clock.now) if type(a).__name__ == "Load"]
+    assert told(beta.run(LoadFailed(load.ask, "io"))) == ["endsession"]
+    assert told(beta.run(Loaded(load.ask, (None,), ()))) == []

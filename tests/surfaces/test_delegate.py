@@ -1,0 +1,102 @@
+"""A brief goes out and its answer comes back: at once, or long after everybody but the disk was gone."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from fleettrio.local.frame import unframe
+from fleettrio.local.sanitise import clean
+from fleettrio.testing.agents.room import TmuxRoom
+from fleettrio.testing.broker_node import BrokerNode
+from fleettrio.testing.hosts import Fleet, Host, Outcome, wait_until
+from tests.surfaces.workers import BRIEF, Worker, stand_in, tcp_sockets
+
+
+def _attach(host: Host, name: str) -> str:
+    return str(host.ok("attach", "--name", name, "--json").json()["token"])
+
+
+@pytest.fixture(scope="module")
+def worker(fleet: Fleet, room: TmuxRoom) -> Worker:
+    worker = Worker(room, fleet["beta"])
+    wait_until("alpha hears of the worker", lambda: fleet["alpha"].agent("worker@beta"))
+    return worker
+
+
+@pytest.fixture(scope="module")
+def lead(fleet: Fleet) -> str:
+    return _attach(fleet["alpha"], "lead")
+
+
+def _assert_answer(answer: str, read: dict[str, Any], body: str) -> None:
+    """The worker read the very body, and what came back is what it wrote: nobody else knew the number."""
+    assert read["sha256"] == hashlib.sha256(body.encode()).hexdigest()
+    assert read["sha256"] in answer
+    assert str(read["number"]) in answer
+
+
+def _short(done: Outcome) -> str:
+    """The id that `send --wait` said before it waited."""
+    return done.err.split(" to worker", 1)[0].split()[-1]
+
+
+def test_send_wait_prints_the_workers_real_answer(fleet: Fleet, worker: Worker, lead: str) -> None:
+    done = fleet["alpha"].cli("send", "worker@beta", "--wait", "--timeout", "30", given=BRIEF.encode(), token=lead)
+    assert done.code == 0, done.err
+    _assert_answer(done.text, worker.wait_event("read", _short(done)), BRIEF)
+
+
+def test_a_body_of_three_lines_is_one_turn_and_unframes_to_the_cleaned_body(fleet: Fleet, room: TmuxRoom) -> None:
+    scribe = stand_in(room, fleet["beta"], "scribe")
+    wait_until("alpha hears of the scribe", lambda: fleet["alpha"].agent("scribe@beta"))
+    body = BRIEF + "\x1b[31m\u202egone"
+    done = fleet["alpha"].ok("send", "scribe@beta", "--wait=delivered", given=body.encode())
+    assert "injected" in done.text
+    assert [unframe(turn) for turn in scribe.turns()] == [clean(body)]
+
+
+def test_a_late_reply_is_pulled_after_everything_was_killed(
+    fleet: Fleet, broker: BrokerNode, worker: Worker, lead: str
+) -> None:
+    alpha, beta = fleet["alpha"], fleet["beta"]
+    worker.hold()
+    done = alpha.cli("send", "worker@beta", "--wait", "--timeout", "1", given=BRIEF.encode(), token=lead)
+    assert done.code == 6
+    read = worker.wait_event("read", _short(done))
+    alpha.kill()
+    worker.release()
+    worker.wait_event("answered", _short(done))
+    beta.stop()
+    broker.kill()
+    broker.start()
+    alpha.up()
+    pulled = alpha.ok("inbox", "--take", "--wait", "20", token=lead)
+    _assert_answer(pulled.text, read, BRIEF)
+    assert alpha.ok("inbox", "--take", token=lead).text == "", "an answer is seen once"
+    beta.up()
+    shown = alpha.ok("show", _short(done), "--json", token=lead).json()["messages"][0]
+    assert (shown["state"], shown["exit_code"]) == ("answered", 0)
+
+
+def test_a_host_without_a_broker_opens_no_tcp_socket_and_does_the_same(room: TmuxRoom) -> None:
+    with Fleet(None, "solo", env=room.env) as alone:
+        solo = alone["solo"]
+        lead, worker = _attach(solo, "lead"), Worker(room, solo)
+        done = solo.cli("send", "worker", "--wait", "--timeout", "30", given=BRIEF.encode(), token=lead)
+        assert done.code == 0, done.err
+        _assert_answer(done.text, worker.wait_event("read", _short(done)), BRIEF)
+        assert tcp_sockets(solo.pid) == []
+
+        worker.hold()
+        done = solo.cli("send", "worker", "--wait", "--timeout", "1", given=BRIEF.encode(), token=lead)
+        assert done.code == 6
+        read = worker.wait_event("read", _short(done))
+        solo.kill()
+        worker.release()
+        solo.up()
+        worker.wait_event("answered", _short(done))
+        _assert_answer(solo.ok("inbox", "--take", "--wait", "20", token=lead).text, read, BRIEF)
+        assert tcp_sockets(solo.pid) == []

@@ -1,0 +1,84 @@
+"""`doctor` finds each planted fault and names what mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleettrio.private_files import write_private
+from fleettrio.testing.broker_node import BrokerNode
+from fleettrio.testing.hosts import Fleet, Host, wait_until
+from fleettrio.testing.proxy import free_port
+
+
+@pytest.fixture
+def pair(broker: BrokerNode) -> Iterator[Fleet]:
+    with Fleet(broker, "alpha", "beta") as fleet:
+        yield fleet
+
+
+def _problems(host: Host, env: dict[str, str] | None = None) -> dict[str, str]:
+    """Problem → fix, as a person reads them."""
+    done = host.cli("doctor", "--json", env=env)
+    found = {check["detail"]: check["fix"] for check in done.json()["checks"] if not check["ok"]}
+    assert done.code == (3 if found else 0)
+    return found
+
+
+def _find(problems: dict[str, str], word: str) -> str:
+    """The fix of the problem that says `word`."""
+    fixes = [fix for detail, fix in problems.items() if word in detail]
+    assert fixes, f"no problem says {word!r}: {problems}"
+    return fixes[0]
+
+
+def test_a_healthy_host_is_well_and_each_planted_fault_is_found(pair: Fleet) -> None:
+    alpha, beta = pair["alpha"], pair["beta"]
+    assert _problems(alpha) == {}
+    assert alpha.ok("doctor").text.rstrip().endswith("all is well")
+
+    # Programs that are missing.
+    assert "apt-get install tmux" in _find(_problems(alpha, {"PATH": "/nonexistent"}), "not installed")
+    assert "compiler" in _find(_problems(alpha, {"FLEETTRIO_NO_EXTENSIONS": "1"}), "pure Python")
+
+    # A key that others can read.
+    alpha.paths.key_file.chmod(0o644)
+    assert f"chmod 600 {alpha.paths.key_file}" in _find(_problems(alpha), "0644")
+    alpha.paths.key_file.chmod(0o600)
+
+    # A clock that is wrong.
+    beta.stop()
+    beta.up({"FLEETTRIO_CLOCK_OFFSET_MS": "120000"})
+    found = wait_until("the clock is noticed", lambda: [p for p in _problems(alpha).items() if "clock of beta" in p[0]])
+    assert "120 s ahead of ours" in found[0][0]
+    assert "timedatectl set-ntp true" in found[0][1]
+    beta.stop()
+    beta.up()
+
+    # A login that the broker refuses.
+    alpha.stop()
+    write_private(alpha.password_file, b"wrong\n", replace=True)
+    alpha.up(broker=("refused-login", "connecting"))
+    fix = wait_until("the login is refused", lambda: [f for d, f in _problems(alpha).items() if "login" in d])[0]
+    assert "password_file" in fix
+    alpha.stop()
+    write_private(alpha.password_file, pair.logins["alpha"][1].encode(), replace=True)
+
+    # No broker at all.
+    alpha.configure(f"amqp://127.0.0.1:{free_port()}/", *pair.logins["alpha"])
+    alpha.up(broker=("connecting",))
+    assert "start the broker" in _find(_problems(alpha), "refused")
+    alpha.stop()
+    problems = _problems(alpha)
+    assert "start the broker" in _find(problems, "refused")
+    assert _find(problems, "not running") == "fleettrio up"
+
+
+def test_a_second_daemon_that_holds_the_home_is_found(tmp_path: Path) -> None:
+    with Fleet(None, "solo") as alone:
+        solo = alone["solo"]
+        solo.paths.socket.unlink()  # it serves on, and nobody can reach it
+        problems = _problems(solo)
+        assert _find(problems, "a second daemon") == f"end it: kill {solo.pid}"
