@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from fleettrio.core import actions as do
@@ -31,6 +32,7 @@ FLEET = FleetId("test")
 TRACE = TraceId("4bf92f3577b34da6a3ce929d0e0e4736")
 START = WallMs(1_800_000_000_000)
 BORN = WallMs(START - 86_400_000)
+FULL = "disk full"
 Key = tuple[MsgId, Gid]
 
 
@@ -52,7 +54,9 @@ class Clock:
         self.wall += round(seconds * 1000)
 
 
-def fleet_of(names: Iterable[str], *, reporters: Iterable[str] = (), revoked: Iterable[str] = (), rev: int = 1) -> Fleet:
+def fleet_of(
+    names: Iterable[str], *, reporters: Iterable[str] = (), revoked: Iterable[str] = (), rev: int = 1
+) -> Fleet:
     """A fleet in which the named hosts trust each other."""
     hosts = {}
     for name in names:
@@ -113,7 +117,10 @@ class Host:
         self.journal: list[do.Note] = []
         self.out: list[do.Publish] = []
         self.injected: list[Key] = []
+        self.asked: list[do.Reserve | do.Inject] = []
+        """What the agents' tasks have to do."""
         self.results: dict[int, object] = {}
+        self.resolved: Counter[int] = Counter()
         self.broken = False
         self._calls = itertools.count(1)
         self._tags = itertools.count(1)
@@ -147,7 +154,7 @@ class Host:
             others=tuple(self.others.values()),
             seq=max((r.seq for r in self.ledger.values()), default=0),
         )
-        self.out, self.results = [], {}
+        self.out, self.asked, self.results = [], [], {}
         self.gateway = Gateway(settings, kept)
         return self.perform(self.gateway.start(self.clock.now))
 
@@ -188,24 +195,28 @@ class Host:
             match action:
                 case do.Publish():
                     self.out.append(action)
-                case do.Inject(row):
-                    self.injected.append((row.msg_id, row.gid))
+                case do.Reserve() | do.Inject():
+                    self.asked.append(action)
+                    if isinstance(action, do.Inject):
+                        self.injected.append((action.row.msg_id, action.row.gid))
                 case do.Resolve(call, result):
                     self.results[call] = result
+                    self.resolved[call] += 1
                 case do.Fail():
                     self.results[action.call] = action
+                    self.resolved[action.call] += 1
                 case do.Load(ask, inbox, sent):
                     rows = tuple(self.ledger.get(k) for k in inbox)
                     follow.append(ev.Loaded(ask, rows, tuple(self.outbox.get(k) for k in sent)))
         return [*listed, *(self.run(*follow) if follow else [])]
 
     def _not_recorded(self, listed: Sequence[do.Action]) -> list[do.Action]:
-        undo = [(a.row, a.before if isinstance(a, do.Record) else None) for a in listed if isinstance(a, do.Commit | do.Record)]
+        rows = [a for a in listed if isinstance(a, do.Commit | do.Record)]
+        undo = [(a.row, a.before if isinstance(a, do.Record) else None) for a in rows]
         sent = [(a.row, a.before) for a in listed if isinstance(a, do.RecordSent)]
         calls = tuple(a.call for a in listed if isinstance(a, do.Resolve | do.Fail))
-        lost = [ev.PublishNotHanded(a.id, "store", "disk full") for a in listed if isinstance(a, do.Publish)]
-        failed = ev.StoreFailed(tuple(reversed(undo)), calls, "disk full", tuple(reversed(sent)))
-        return self.run(failed, *lost)
+        failed = ev.StoreFailed(tuple(reversed(undo)), calls, FULL, tuple(reversed(sent)))
+        return self.run(failed, *(event for action in listed for event in _not_done(action)))
 
     def _record(self, action: do.Action) -> None:
         match action:
@@ -246,9 +257,7 @@ class Host:
     def send(self, *to: str, body: bytes = b"do it", sender: str = "human", **fields: object) -> MsgId:
         """Ask to send; the msgId of the first message. What came of it is in `results` and `outbox`."""
         ids = tuple(self.new_id() for _ in to)
-        asked = ev.SendAsked(
-            call=self.call(), sender=self.gid(sender), to=to, body=body, msg_ids=ids, trace_id=TRACE
-        )
+        asked = ev.SendAsked(call=self.call(), sender=self.gid(sender), to=to, body=body, msg_ids=ids, trace_id=TRACE)
         self.last = self.run(dataclasses.replace(asked, **fields))  # type: ignore[arg-type]
         return ids[0]
 
@@ -377,13 +386,28 @@ class Host:
         return self.run(ev.TrustChanged(fleet))
 
 
+def _not_done(action: do.Action) -> list[ev.Event]:
+    """What the core is told of a hand-over behind a list that could not be recorded."""
+    match action:
+        case do.Publish():
+            return [ev.PublishNotHanded(action.id, "store", FULL)]
+        case do.Load(ask):
+            return [ev.LoadFailed(ask, FULL)]
+        case do.Reserve(row):
+            return [ev.AgentNotReady(row.gid, row.msg_id, FULL, "idle")]
+    return []
+
+
 class World:
     """Hosts that share a broker and trust each other. `settle` carries everything until all is quiet."""
 
     def __init__(self, *names: str, reporters: Iterable[str] = (), **options: object) -> None:
         self.clock = Clock()
         self.fleet = fleet_of(names, reporters=reporters)
-        agents = {"alpha": (agent("lead", "alpha", takes="pull", transport="pull"),), "beta": (agent("worker", "beta"),)}
+        agents = {
+            "alpha": (agent("lead", "alpha", takes="pull", transport="pull"),),
+            "beta": (agent("worker", "beta"),),
+        }
         self.hosts = [Host(n, self.clock, self.fleet, agents.get(n, ()), **options) for n in names]  # type: ignore[arg-type]
 
     def open(self) -> None:
@@ -451,7 +475,11 @@ def _word(action: do.Action) -> str:  # noqa: C901 - a table
         case do.Record(row=row):
             return f"record {_state(row)}" + (" repeat" if row.repeat else "") + ("" if row.notified else " owed")
         case do.RecordSent(row=sent):
-            return f"sent {_state(sent)}" + (" recalling" if sent.recalling else "") + (" answered" if sent.answered_by else "")
+            return (
+                f"sent {_state(sent)}"
+                + (" recalling" if sent.recalling else "")
+                + (" answered" if sent.answered_by else "")
+            )
         case do.RecordKey():
             return "key"
         case do.RecordEntity(entity):
@@ -470,8 +498,10 @@ def _word(action: do.Action) -> str:  # noqa: C901 - a table
             return type(action).__name__.lower()
         case do.Publish():
             return _publish_word(action)
-        case do.OpenInbox(owner) | do.CloseInbox(owner):
-            return "open inbox" if isinstance(action, do.OpenInbox) else "close inbox"
+        case do.OpenInbox():
+            return "open inbox"
+        case do.CloseInbox():
+            return "close inbox"
         case do.PauseInbox():
             return "pause inbox"
         case do.WatchEntity(entity, present):

@@ -54,6 +54,16 @@ def test_proof_that_nothing_was_written_lets_it_wait_again_and_go_later() -> Non
     assert told(beta.wait(0.2)) == ["reserve"]
 
 
+def test_what_goes_back_to_waiting_keeps_its_place() -> None:
+    _, alpha, beta = pair()
+    first, _ = brief(alpha, beta)
+    brief(alpha, beta)
+    beta.ready(first, "worker")
+    beta.typed(first, "worker", "nothing-written", "a draft")
+    reserved = [action for action in beta.wait(0.2) if isinstance(action, do.Reserve)]
+    assert [action.row.msg_id for action in reserved] == [first]
+
+
 def test_a_reply_to_an_unconfirmed_brief_makes_it_injected_and_says_so_again() -> None:
     world, alpha, beta = pair()
     msg_id, _ = brief(alpha, beta)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from fleettrio.core import actions as do
 from fleettrio.core.arrivals import is_replaceable
 from fleettrio.core.calls import Offered
-from fleettrio.core.events import Loaded, LoadFailed
+from fleettrio.core.events import Event, Loaded, LoadFailed
 from fleettrio.ids import Leaf
 from fleettrio.wire.envelope import Kind
-from tests.core.builders import World, pair, told
+from tests.core.builders import Host, World, pair, told
 from tests.core.messages import brief, by_hand, question
 
 OTHER = Leaf(b"x" * 32)
+
+
+def load_of(host: Host, event: Event) -> do.Load:
+    """What the core wants to know from the store before it goes on; nobody answers yet."""
+    (load,) = [action for action in host.gateway.handle(event, host.clock.now) if isinstance(action, do.Load)]
+    return load
 
 
 def test_called_back_before_it_came_it_is_acknowledged_and_never_delivered() -> None:
@@ -40,13 +47,20 @@ def test_a_recall_that_crosses_the_arrival_recalls_it() -> None:
     """The store was asked about it before it came; when the answer is there, the message waits."""
     _, alpha, beta = pair()
     parsed = by_hand(alpha, "lead", beta.gid("worker"))
-    recall = beta.arrival(
-        question(Kind.RECALL, alpha, beta, (parsed.envelope.msg_id, beta.gid("worker"), parsed.leaf))
-    )
-    (load,) = [a for a in beta.gateway.handle(recall, beta.clock.now) if type(a).__name__ == "Load"]
+    recall = beta.arrival(question(Kind.RECALL, alpha, beta, (parsed.envelope.msg_id, beta.gid("worker"), parsed.leaf)))
+    load = load_of(beta, recall)
     beta.get(parsed)
     assert told(beta.run(Loaded(load.ask, (None,), ()))) == ["record recalled", "publish OUTCOME alpha recalled"]
     assert told(beta.ready(parsed.envelope.msg_id, "worker")) == []
+
+
+def test_a_query_that_crosses_the_arrival_is_answered_as_it_is_now() -> None:
+    _, alpha, beta = pair()
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    query = question(Kind.QUERY, alpha, beta, (parsed.envelope.msg_id, beta.gid("worker"), parsed.leaf))
+    load = load_of(beta, beta.arrival(query))
+    beta.get(parsed)
+    assert told(beta.run(Loaded(load.ask, (None,), ()))) == ["publish OUTCOME alpha waiting"]
 
 
 def test_what_waits_is_recalled_and_not_typed() -> None:
@@ -183,6 +197,6 @@ def test_one_list_may_name_a_message_twice() -> None:
 def test_a_question_whose_rows_cannot_be_read_is_dropped_and_the_session_ends() -> None:
     _, alpha, beta = pair()
     recall = beta.arrival(question(Kind.RECALL, alpha, beta, (alpha.new_id(), beta.gid("worker"), OTHER)))
-    (load,) = [a for a in beta.gateway.handle(recall, beta.clock.now) if type(a).__name__ == "Load"]
+    load = load_of(beta, recall)
     assert told(beta.run(LoadFailed(load.ask, "io"))) == ["endsession"]
     assert told(beta.run(Loaded(load.ask, (None,), ()))) == []

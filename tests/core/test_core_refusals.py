@@ -7,7 +7,7 @@ import dataclasses
 from fleettrio.core import events as ev
 from fleettrio.core.compose import control
 from fleettrio.core.topology import ControlQueue
-from fleettrio.ids import HostId
+from fleettrio.ids import HostId, Leaf
 from fleettrio.wire.bodies import Failed
 from fleettrio.wire.envelope import Kind
 from tests.core.builders import TRACE, World, fleet_of, pair, told
@@ -77,7 +77,7 @@ def test_notices_and_presence_are_refused_in_silence() -> None:
     alpha.run(ev.BeatDue())
     (beat,) = alpha.taken()
     assert told(beta.get(alpha.signed(beat))) == ["note refused unknown-host", "peer alpha", "ack"]
-    notice = injected(alpha, beta, alpha.new_id(), beta.gid("worker"), b"x" * 32)
+    notice = injected(alpha, beta, alpha.new_id(), beta.gid("worker"), Leaf(b"x" * 32))
     assert told(beta.get(notice)) == ["note refused unknown-host", "reject"]
     world.clock.advance(5)
 

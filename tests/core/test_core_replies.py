@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from fleettrio.core import actions as do
 from fleettrio.core import events as ev
 from fleettrio.core.calls import Offered, WaitOver
 from fleettrio.core.ledger import Limits
+from fleettrio.ids import MsgId
 from tests.core.builders import Host, World, agent, pair, told
 from tests.core.messages import brief
 
 
-def reply_waiting(world: World, alpha: Host, beta: Host) -> tuple[str, str]:
+def reply_waiting(world: World, alpha: Host, beta: Host) -> tuple[MsgId, MsgId]:
     """The lead's brief is answered, and the answer waits at alpha: both msgIds."""
     sent = alpha.send("worker@beta", sender="lead")
     world.settle()
@@ -84,6 +86,16 @@ def test_an_offer_that_expires_is_unconfirmed_at_the_end_of_its_lease() -> None:
     assert beta.fate(msg_id) == "unconfirmed(offered)"
 
 
+def test_what_may_have_been_seen_and_then_expires_is_unconfirmed() -> None:
+    world, alpha, beta = pair()
+    msg_id = beta.send("lead@alpha", sender="worker", expires_in_ms=300_000)
+    world.settle()
+    alpha.pull("lead")
+    alpha.wait(301)
+    world.settle()
+    assert (alpha.state(msg_id, "lead"), beta.fate(msg_id)) == ("unconfirmed(offered)", "unconfirmed(offered)")
+
+
 def test_what_expired_before_anybody_pulled_is_expired() -> None:
     world, alpha, beta = pair()
     msg_id = beta.send("lead@alpha", sender="worker", expires_in_ms=60_000)
@@ -131,7 +143,12 @@ def test_an_open_pull_gets_what_arrives_in_the_same_step() -> None:
     beta.send("lead@alpha", sender="worker")
     (publish,) = beta.taken()
     beta.hand(publish)
-    assert told(alpha.get(beta.signed(publish))) == ["commit waiting", "record offered owed", "resolve offered 1", "ack"]
+    assert told(alpha.get(beta.signed(publish))) == [
+        "commit waiting",
+        "record offered owed",
+        "resolve offered 1",
+        "ack",
+    ]
     world.settle()
 
 
@@ -186,9 +203,7 @@ def test_a_reply_of_somebody_else_with_that_re_is_no_answer() -> None:
     call = alpha.await_answer(sent, "lead")
     forged = beta.row(sent, "worker")
     beta.run(
-        ev.ReplyAsked(
-            call=beta.call(), sender=beta.gid("human"), original=forged, body=b"mine", msg_id=beta.new_id()
-        )
+        ev.ReplyAsked(call=beta.call(), sender=beta.gid("human"), original=forged, body=b"mine", msg_id=beta.new_id())
     )
     world.settle()
     assert call not in alpha.results
@@ -223,7 +238,7 @@ def test_a_stopped_wait_is_forgotten_and_the_answer_waits_in_the_inbox() -> None
 
 def test_a_full_inbox_stops_consuming_and_goes_on_under_four_fifths() -> None:
     world, alpha, beta = pair(limits=Limits(messages=5))
-    actions = []
+    actions: list[do.Action] = []
     for _ in range(5):
         _, actions = brief(beta, alpha, "lead@alpha", sender="worker")
     assert "pause inbox" in told(actions)
@@ -244,7 +259,7 @@ def test_an_inbox_that_was_full_is_still_full_after_a_restart() -> None:
 
 
 def test_a_neighbours_send_to_a_full_inbox_fails_and_may_be_retried() -> None:
-    _, alpha, beta = pair(limits=Limits(messages=1))
+    _, alpha, _ = pair(limits=Limits(messages=1))
     first = alpha.send("lead", sender="human")
     second = alpha.send("lead", sender="human", body=b"more")
     assert told(alpha.last) == ["sent failed(inbox-full)", "resolve failed(inbox-full)"]

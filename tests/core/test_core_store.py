@@ -12,7 +12,7 @@ def test_an_arrival_that_cannot_be_recorded_is_not_acknowledged_and_comes_again(
     parsed = by_hand(alpha, "lead", beta.gid("worker"))
     beta.broken = True
     assert told(beta.get(parsed)) == ["commit waiting", "reserve", "ack", "endsession"]
-    assert beta.ledger == {} and beta.gateway.inbox.rows == {}
+    assert (beta.ledger, beta.gateway.inbox.rows) == ({}, {})
     beta.broken = False
     beta.run(ev.StoreRecovered())
     beta.open()
@@ -42,9 +42,11 @@ def test_what_came_of_a_write_is_recorded_once_the_store_takes_it() -> None:
     assert beta.state(msg_id, "worker") == "injecting"
     beta.broken = False
     actions = told(beta.run(ev.StoreRecovered()))
-    assert actions[-3:] == ["record injected owed", "publish INJECTED alpha", "reserve"] or (
-        "record injected owed" in actions and "reserve" in actions
-    )
+    assert [w for w in actions if "agent" not in w and "watch" not in w] == [
+        "record injected owed",
+        "publish INJECTED alpha",
+        "reserve",
+    ]
     world.settle()
     assert alpha.fate(msg_id) == "injected"
 
@@ -68,7 +70,7 @@ def test_a_send_that_cannot_be_recorded_never_was() -> None:
     (publish,) = alpha.taken()
     alpha.broken = True
     assert told(alpha.run(ev.PublishNotHanded(publish.id, "store", "disk full"))) == ["endsession", "fail 3 store"]
-    assert alpha.outbox == {} and alpha.gateway.outbox.rows == {}
+    assert (alpha.outbox, alpha.gateway.outbox.rows) == ({}, {})
     alpha.send("worker@beta", key="k")
     assert told(alpha.last) == ["fail 3 store"]
     alpha.broken = False

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +50,9 @@ class Bench:
         (folder / "fleettrio.py").write_text(COMMAND_LINE)
         self.hold = folder / "hold"
         self.screens: list[list[str]] = []
-        self._log = (folder / "log.jsonl").open("ab")
+        self.log_file = (folder / "log.jsonl").open("ab")
         command = [sys.executable, str(folder / "fleettrio.py"), str(folder)]
-        self.worker = Worker(self._log, self.hold, command, self.screens.append)
+        self.worker = Worker(self.log_file, self.hold, command, self.screens.append)
 
     def turn(self, text: str) -> None:
         """Paste and Enter, as the daemon does it."""
@@ -64,6 +66,22 @@ class Bench:
     def calls(self) -> list[dict[str, Any]]:
         file = self.folder / "calls.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+SetUp = Callable[..., Bench]
+
+
+@pytest.fixture
+def set_up(tmp_path: Path) -> Iterator[SetUp]:
+    """Makes the bench of a test: the stored body, and exit codes by command."""
+    with contextlib.ExitStack() as stack:
+
+        def make(body: bytes, **codes: list[int]) -> Bench:
+            bench = Bench(tmp_path, body, codes)
+            stack.callback(bench.log_file.close)
+            return bench
+
+        yield make
 
 
 def framed(body: bytes, *, wants_reply: bool = True) -> str:
@@ -82,8 +100,8 @@ def framed(body: bytes, *, wants_reply: bool = True) -> str:
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
-def test_every_example_is_one_turn_and_is_counted_byte_for_byte(example: Example, tmp_path: Path) -> None:
-    bench = Bench(tmp_path, example.body, {})
+def test_every_example_is_one_turn_and_is_counted_byte_for_byte(example: Example, set_up: SetUp) -> None:
+    bench = set_up(example.body)
     bench.turn(framed(example.body))
     (read,) = bench.log("read")
     assert len(bench.log("turn")) == 1
@@ -99,24 +117,24 @@ def test_every_example_is_one_turn_and_is_counted_byte_for_byte(example: Example
     assert bench.log("answered") == [{"event": "answered", "id": SHORT, "reply": REPLY_ID}]
 
 
-def test_it_shows_that_it_works_and_then_a_free_prompt(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, b"count me", {})
+def test_it_shows_that_it_works_and_then_a_free_prompt(set_up: SetUp) -> None:
+    bench = set_up(b"count me")
     bench.turn(framed(b"count me"))
     assert any("Working" in line for line in bench.screens[0])
     assert "❯ " in bench.worker.screen()
     assert not any("Working" in line for line in bench.worker.screen())
 
 
-def test_two_turns_draw_two_numbers(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, b"same", {})
+def test_two_turns_draw_two_numbers(set_up: SetUp) -> None:
+    bench = set_up(b"same")
     bench.turn(framed(b"same"))
     bench.turn(framed(b"same"))
     first, second = bench.log("read")
     assert first["number"] != second["number"]
 
 
-def test_a_daemon_that_is_away_is_waited_for(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, b"late", {"show": [7, 0], "reply": [7, 0]})
+def test_a_daemon_that_is_away_is_waited_for(set_up: SetUp) -> None:
+    bench = set_up(b"late", show=[7, 0], reply=[7, 0])
     bench.turn(framed(b"late"))
     assert [call["code"] for call in bench.calls()] == [7, 0, 7, 0]
     assert len({tuple(call["words"]) for call in bench.calls()[2:]}) == 1, "the same key: the same message"
@@ -124,8 +142,8 @@ def test_a_daemon_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [5, 8], ids=["unknown", "no broker"])
-def test_a_reply_that_did_not_go_out_is_sent_again_by_its_id(code: int, tmp_path: Path) -> None:
-    bench = Bench(tmp_path, b"broker away", {"reply": [code], "send": [8, 0]})
+def test_a_reply_that_did_not_go_out_is_sent_again_by_its_id(code: int, set_up: SetUp) -> None:
+    bench = set_up(b"broker away", reply=[code], send=[8, 0])
     bench.turn(framed(b"broker away"))
     replies = bench.calls()[1:]
     assert [call["words"][:3] for call in replies] == [
@@ -137,21 +155,21 @@ def test_a_reply_that_did_not_go_out_is_sent_again_by_its_id(code: int, tmp_path
     assert len(bench.log("answered")) == 1
 
 
-def test_a_reply_that_settled_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, b"settled", {"reply": [5], "send": [2]})
+def test_a_reply_that_settled_meanwhile_is_left_alone(set_up: SetUp) -> None:
+    bench = set_up(b"settled", reply=[5], send=[2])
     bench.turn(framed(b"settled"))
     assert bench.log("answered") == [{"event": "answered", "id": SHORT, "reply": REPLY_ID}]
 
 
-def test_what_it_cannot_read_it_does_not_answer(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, b"", {"show": [3]})
+def test_what_it_cannot_read_it_does_not_answer(set_up: SetUp) -> None:
+    bench = set_up(b"", show=[3])
     bench.turn(framed(b"gone"))
     assert [entry["id"] for entry in bench.log("failed")] == [SHORT]
     assert [call["words"][0] for call in bench.calls()] == ["show"]
 
 
-def test_while_it_is_held_no_answer_leaves(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, b"patience", {})
+def test_while_it_is_held_no_answer_leaves(set_up: SetUp) -> None:
+    bench = set_up(b"patience")
     bench.hold.touch()
     turn = threading.Thread(target=bench.turn, args=(framed(b"patience"),))
     turn.start()
@@ -177,8 +195,8 @@ def test_a_frame_inside_the_body_names_no_message() -> None:
     assert find_id(framed(inner.encode(), wants_reply=False)) is None
 
 
-def test_what_is_no_message_is_ignored(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, b"", {})
+def test_what_is_no_message_is_ignored(set_up: SetUp) -> None:
+    bench = set_up(b"")
     bench.turn("hello, are you there?")
     assert bench.log("turn") == []
     assert len(bench.log("ignored")) == 1

@@ -219,15 +219,17 @@ async def test_output_beyond_the_limit_starts_the_file_anew(tmp_path: Path, monk
     output = tmp_path / "worker.log"
     script = "cat >/dev/null; i=0; while [ ! -e stop ]; do echo line; done; echo last"
     via = ProcessTransport(["sh", "-c", script], cwd=str(tmp_path), output=output)
-    await via.deliver(await reserve(via), framed())
     sizes = [0]
 
     def shrank() -> bool:
         sizes.append(output.stat().st_size)
         return sizes[-1] < sizes[-2]
 
-    await until("the file was started anew", shrank)
-    (tmp_path / "stop").touch()
+    try:
+        await via.deliver(await reserve(via), framed())
+        await until("the file was started anew", shrank)
+    finally:
+        (tmp_path / "stop").touch()  # or the command would write for ever
     await is_idle(via)
 
 

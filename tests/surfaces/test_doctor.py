@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 from fleettrio.private_files import write_private
 from fleettrio.testing.broker_node import BrokerNode
 from fleettrio.testing.hosts import Fleet, Host, wait_until
-from fleettrio.testing.proxy import free_port
 
 
 @pytest.fixture
@@ -67,12 +67,14 @@ def test_a_healthy_host_is_well_and_each_planted_fault_is_found(pair: Fleet) -> 
     write_private(alpha.password_file, pair.logins["alpha"][1].encode(), replace=True)
 
     # No broker at all.
-    alpha.configure(f"amqp://127.0.0.1:{free_port()}/", *pair.logins["alpha"])
-    alpha.up(broker=("connecting",))
-    assert "start the broker" in _find(_problems(alpha), "refused")
-    alpha.stop()
-    problems = _problems(alpha)
-    assert "start the broker" in _find(problems, "refused")
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        alpha.configure(pair.uri(nobody_listens.getsockname()[1]), *pair.logins["alpha"])
+        alpha.up(broker=("connecting",))
+        assert "start the broker" in _find(_problems(alpha), "refused")
+        alpha.stop()
+        problems = _problems(alpha)
+        assert "start the broker" in _find(problems, "refused")
     assert _find(problems, "not running") == "fleettrio up"
 
 

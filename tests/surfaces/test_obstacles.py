@@ -106,7 +106,7 @@ def test_an_inbox_that_another_gateway_has_waits_for_the_lock_while_all_others_r
     agent = wait_until("alpha hears of it", lambda: alpha.agent("contested@beta"))
     wait_until("and of the other", lambda: alpha.agent("free@beta"))
     beta.stop()
-    uri = fleet.uri.replace("amqp://", "amqp://guest:guest@")
+    uri = fleet.uri().replace("amqp://", "amqp://guest:guest@")
     command = [sys.executable, str(HOLD), uri, "beta", agent.gid]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=beta.env)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shutil
 import signal
 import sys
@@ -18,8 +19,10 @@ from fleettrio.demo.stage import Stage
 from fleettrio.demo.stories import STORIES, Story
 from fleettrio.errors import FleetTrioError
 
-__all__ = ("run_demo",)
+__all__ = ("new_folder", "run_demo")
 
+LONGEST_PLACE = 50
+"""Bytes: what the folders of the demo and a socket's name leave of the 100 that every system takes."""
 _STOPPED = 130
 
 
@@ -31,7 +34,7 @@ def run_demo(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     narrator = Narrator()
     began = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="ft-demo-"))
+    folder = new_folder()
     try:
         with _stopped_by_signals():
             passed = _run(folder, narrator, with_beta=not options.without_beta)
@@ -49,6 +52,13 @@ def run_demo(arguments: list[str]) -> int:
     narrator.plain(f"\ntook {time.monotonic() - began:.0f} s")
     narrator.plain(f"demo: {passed} of {len(STORIES)} stories passed")
     return 0 if passed == len(STORIES) else 1
+
+
+def new_folder() -> Path:
+    """A temporary folder in the usual place, or where sockets in it have short enough paths."""
+    usual = tempfile.gettempdir()
+    place = usual if len(os.fsencode(usual)) <= LONGEST_PLACE else "/tmp"  # noqa: S108 - the folder in it has a random name
+    return Path(tempfile.mkdtemp(prefix="ft-demo-", dir=place))
 
 
 def _parser() -> argparse.ArgumentParser:

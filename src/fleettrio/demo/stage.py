@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -57,14 +58,16 @@ class Stage:
 
     def _set_up(self) -> None:
         say = self.narrator.say
-        self.start_broker()
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            starting = beside.submit(self.start_broker)
+            for host in self.hosts:
+                host.configure(f"amqp://127.0.0.1:{self.broker.port}/{VHOST}", self.passwords[host.name])
+            self._found_fleet()
+            starting.result()
         # What an administrator does once: the fleet's exchanges, and for each host a login that reaches its own queues.
         logins = {name: (name, password) for name, password in self.passwords.items()}
         self.broker.import_definitions(definitions(VHOST, logins, reporter="alpha"))
         say(f"broker   a private RabbitMQ node on port {self.broker.port}, a login with least rights for each host")
-        for host in self.hosts:
-            host.configure(f"amqp://127.0.0.1:{self.broker.port}/{VHOST}", self.passwords[host.name])
-        self._found_fleet()
         for host in self._running():
             host.begin()
         for host in self._running():

@@ -16,7 +16,7 @@ from fleettrio.wire.gids import HUMAN_SALT, derive_gid
 
 __all__ = ("STORIES", "Story")
 
-HEARD_S = 12.0
+HEARD_S = 8.0
 TURN_S = 40.0
 ANSWERS_S = 60.0
 

@@ -270,8 +270,7 @@ class Host:
 class Fleet:
     """Hosts in one fleet, running, on a virtual host of their own; without a broker each is standalone.
 
-    A context manager. The first host founds the fleet and owns it. `port` is where they reach the broker, for a proxy
-    in between.
+    A context manager. The first host founds the fleet and owns it.
     """
 
     def __init__(
@@ -279,7 +278,6 @@ class Fleet:
         broker: BrokerNode | None,
         *names: str,
         later: Sequence[str] = (),
-        port: int = 0,
         more: str = "[timers]\nbeat_s = 0.5\n",
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -291,7 +289,6 @@ class Fleet:
         self.folder = Path(tempfile.mkdtemp(prefix="ft-"))
         self.broker = broker
         self.vhost = f"fleet-{secrets.token_hex(4)}"
-        self._port = port
         self._more = more
         base = {**clean_environment(), "TMUX_TMPDIR": str(self.folder), **(env or {})}
         self.hosts = {name: Host(name, self.folder / name, base) for name in (*names, *later)}
@@ -328,13 +325,12 @@ class Fleet:
         reporter = next(iter(self.hosts))
         self.broker.import_definitions(definitions(self.vhost, self.logins, reporter=reporter, admin="guest"))
         for name, host in self.hosts.items():
-            host.configure(self.uri, *self.logins[name], more=self._more)
+            host.configure(self.uri(), *self.logins[name], more=self._more)
 
-    @property
-    def uri(self) -> str:
-        """Where its hosts find the broker, without a login."""
+    def uri(self, port: int = 0) -> str:
+        """Where its hosts find the broker, without a login; `port` for a way around."""
         assert self.broker is not None
-        return f"amqp://127.0.0.1:{self._port or self.broker.port}/{self.vhost}"
+        return f"amqp://127.0.0.1:{port or self.broker.port}/{self.vhost}"
 
     def _join(self) -> None:
         """As people would: the first host founds, the lines of the others are added, the signed file is carried over."""

@@ -95,7 +95,7 @@ class Proxy:
                 self._start(self._connect, client)
 
     def _connect(self, client: socket.socket) -> None:
-        """Dial the broker as soon as something may pass, and pass on until one side is gone."""
+        """Dial the broker as soon as something may pass, and pass on until both sides are gone."""
         with contextlib.suppress(OSError), client:
             self._passes.wait()
             with socket.create_connection(self._target, _DIAL_S) as server:
@@ -110,13 +110,13 @@ class Proxy:
             self._ends = {end for end in self._ends if end.fileno() >= 0}
 
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
-        """Until `source` has ended; then nobody hears anything any more."""
+        """One way, until its `source` has ended or its `sink` is gone. What was said the other way still arrives."""
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
                 self._passes.wait()
                 sink.sendall(data)
             self._passes.wait()
-        _shut(source, sink)
+            sink.shutdown(socket.SHUT_WR)
 
 
 def _bound(port: int) -> socket.socket:

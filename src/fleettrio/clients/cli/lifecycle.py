@@ -166,7 +166,7 @@ def _is_alive(pid: int) -> bool:
 
 @click.command(
     context_settings={"ignore_unknown_options": True},
-    epilog="\b\nExample:\n  fleettrio demo",
+    epilog="\b\nExamples:\n  fleettrio demo\n  fleettrio demo --keep    # leaves homes, logs and the broker's data",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(arguments: tuple[str, ...]) -> int:

@@ -1,0 +1,127 @@
+"""Hundreds of briefs while the broker is killed twice and the recipient's host once: each has an outcome, none twice."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fleettrio.api.schema import Inbox, InboxRows, MessageView, Retry, Send, SendResult
+from fleettrio.clients.client import CallFailed
+from fleettrio.testing.agents.room import StandIn, TmuxRoom
+from fleettrio.testing.broker_node import BrokerNode
+from fleettrio.testing.hosts import Fleet, wait_until
+from tests.faults.pair import Pair
+
+BRIEFS = int(os.environ.get("FLEETTRIO_BRIEFS", "500"))
+PER_SECOND = 50
+WORKERS = ("w1", "w2", "w3", "w4", "w5")
+NOT_YET = {"accepted", "written", "outcome-unknown", "waiting", "unknown"}
+DELIVERED = {"injected", "unconfirmed"}
+SETTLE_S = 120.0
+QUESTIONS_S = 5.0
+"""What a QUERY and its answer get before the sender helps."""
+
+
+class Stream:
+    """The briefs to one worker, in order, as fast as their turn comes; what came of each first attempt."""
+
+    def __init__(self, pair: Pair, worker: str, numbers: range) -> None:
+        self._pair = pair
+        self.worker = worker
+        self._numbers = numbers
+        self.first: dict[str, MessageView] = {}
+        """Message id → how it stood when `send` returned."""
+        self.bodies: dict[str, bytes] = {}
+
+    def run(self, began: float, sent: threading.Semaphore) -> None:
+        with self._pair.alpha.client(self._pair.lead) as client:
+            for number in self._numbers:
+                _wait_for(began + number / PER_SECOND)
+                body = f"brief {number} for {self.worker}".encode()
+                result: SendResult = client.call("send", Send(to=[f"{self.worker}@beta"], body=body))
+                view = result.messages[0]
+                self.first[view.msg_id] = view
+                self.bodies[view.msg_id] = body
+                sent.release()
+
+
+def _wait_for(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+@pytest.fixture
+def crowd(broker: BrokerNode) -> Iterator[tuple[Pair, dict[str, StandIn]]]:
+    with TmuxRoom() as room, Fleet(broker, "alpha", "beta", env=room.env) as fleet:
+        pair = Pair(fleet, room)
+        yield pair, {name: pair.hire(name) for name in WORKERS}
+
+
+def test_every_brief_has_an_outcome_and_none_is_typed_twice(crowd: tuple[Pair, dict[str, StandIn]]) -> None:
+    pair, workers = crowd
+    streams = [Stream(pair, name, range(place, BRIEFS, len(WORKERS))) for place, name in enumerate(WORKERS)]
+    sent = threading.Semaphore(0)
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(len(streams)) as pool:
+        running = [pool.submit(stream.run, began, sent) for stream in streams]
+        for strike in (_kill_broker, _kill_beta, _kill_broker):
+            for _ in range(BRIEFS // 4):
+                assert sent.acquire(timeout=60)
+            strike(pair)
+        for stream in running:
+            stream.result()
+    print(f"{BRIEFS} briefs sent in {time.monotonic() - began:.1f} s")
+
+    pair.alpha.wait_broker("connected")
+    pair.fleet.wait_heard()
+    outcomes = _settled(pair, streams)
+    print(f"settled after {time.monotonic() - began:.1f} s: {dict(collections.Counter(outcomes.values()))}")
+    assert len(outcomes) == BRIEFS
+    for stream in streams:
+        turns = workers[stream.worker].turns()
+        typed = [next(m for m in stream.bodies if f" {m[-8:]} from " in turn) for turn in turns]
+        assert len(set(typed)) == len(typed), "a brief was typed twice"
+        assert {m for m in stream.bodies if outcomes[m] == "injected"} <= set(typed), "a brief was lost"
+        assert set(typed) <= {m for m in stream.bodies if outcomes[m] in DELIVERED}, "a brief is said not to be there"
+        confirmed = [m for m, view in stream.first.items() if view.state in ("waiting", "injected")]
+        assert [m for m in typed if m in confirmed] == [m for m in confirmed if m in typed], "out of order"
+
+
+def _kill_broker(pair: Pair) -> None:
+    pair.broker.kill()
+    pair.broker.start()
+
+
+def _kill_beta(pair: Pair) -> None:
+    pair.beta.kill()
+    pair.beta.up()
+
+
+def _settled(pair: Pair, streams: list[Stream]) -> dict[str, str]:
+    """The outcome of every brief. What failed, and what nobody has a word of for some seconds, is sent again by its id."""
+    bodies = {msg_id: body for stream in streams for msg_id, body in stream.bodies.items()}
+    patient_until = time.monotonic() + QUESTIONS_S
+    states: dict[str, str] = {}
+    with pair.alpha.client(pair.lead) as client:
+
+        def all_settled() -> bool:
+            rows: InboxRows = client.call("inbox", Inbox(sent=True, all=True, limit=1_000))
+            states.update((view.msg_id, view.state) for view in rows.messages)
+            again = {"failed"} if time.monotonic() < patient_until else {"failed", "outcome-unknown", "unknown"}
+            for msg_id in [m for m, state in states.items() if state in again]:
+                # Settled meanwhile: no retry is taken then.
+                with contextlib.suppress(CallFailed):
+                    client.call("retry", Retry(msg_id, bodies[msg_id]))
+            return not (NOT_YET | {"failed"}) & set(states.values())
+
+        try:
+            wait_until("every brief has an outcome", all_settled, SETTLE_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {collections.Counter(states.values())}") from None
+    return states
