@@ -1,4 +1,4 @@
-"""Another gateway that has a queue: consumes it exclusively until its standard input ends. Arguments: URI, host, gid."""
+"""Another gateway that has an inbox: consumes it until its standard input ends. Arguments: URI, host, gid."""
 
 from __future__ import annotations
 
@@ -23,4 +23,5 @@ async def hold(uri: str, host: str, gid: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(hold, *sys.argv[1:])
+    _, given_uri, given_host, given_gid = sys.argv
+    trio.run(hold, given_uri, given_host, given_gid)

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,9 +74,8 @@ def test_a_full_disk_fails_sends_loudly_and_gets_over(tmp_path: Path) -> None:
             shutil.copytree(kept, state, dirs_exist_ok=True)
             solo.up()
             filler = state / "filler"
-            with pytest.raises(OSError, match="No space left"), filler.open("wb", buffering=0) as file:
-                while True:
-                    file.write(bytes(4096))
+            with pytest.raises(OSError, match="No space left"):
+                _fill(filler)
             body = b"x" * 100_000
             failed = wait_until(
                 "a send fails for want of room", lambda: _failed(solo.cli("send", "reader", "-", given=body))
@@ -89,6 +87,12 @@ def test_a_full_disk_fails_sends_loudly_and_gets_over(tmp_path: Path) -> None:
         finally:
             solo.kill()
             subprocess.run(["umount", "-l", state], check=True)
+
+
+def _fill(file: Path) -> None:
+    with file.open("wb", buffering=0) as opened:
+        while True:
+            opened.write(bytes(4096))
 
 
 def _failed(done: Outcome) -> str:
@@ -154,14 +158,8 @@ def test_a_copied_home_gets_nothing_and_says_so(broker: BrokerNode) -> None:
 # --- an agent that cannot take it now
 
 
-@pytest.fixture(scope="module")
-def desk(fleet: Fleet, room: TmuxRoom) -> Iterator[Fleet]:
-    fleet["alpha"].ok("attach", "--name", "lead")
-    yield fleet
-
-
-def test_a_pane_in_copy_mode_is_waited_for(desk: Fleet, room: TmuxRoom) -> None:
-    alpha, beta = desk["alpha"], desk["beta"]
+def test_a_pane_in_copy_mode_is_waited_for(fleet: Fleet, room: TmuxRoom) -> None:
+    alpha, beta = fleet["alpha"], fleet["beta"]
     agent = stand_in(room, beta, "reading")
     wait_until("alpha hears of it", lambda: alpha.agent("reading@beta"))
     room.tmux("copy-mode", "-t", agent.pane)
@@ -173,9 +171,10 @@ def test_a_pane_in_copy_mode_is_waited_for(desk: Fleet, room: TmuxRoom) -> None:
     assert [unframe(turn) for turn in agent.turns()] == ["when you are done reading"]
 
 
-def test_a_dead_pane_gets_nothing_and_harms_nobody(desk: Fleet, room: TmuxRoom) -> None:
-    alpha, beta = desk["alpha"], desk["beta"]
-    agent, neighbour = stand_in(room, beta, "mortal"), stand_in(room, beta, "neighbour")
+def test_a_dead_pane_gets_nothing_and_harms_nobody(fleet: Fleet, room: TmuxRoom) -> None:
+    alpha, beta = fleet["alpha"], fleet["beta"]
+    agent = stand_in(room, beta, "mortal")
+    stand_in(room, beta, "neighbour")
     wait_until("alpha hears of both", lambda: alpha.agent("mortal@beta") and alpha.agent("neighbour@beta"))
     os.kill(agent.pid, 9)
     wait_until("the pane is dead", lambda: room.fact(agent.pane, "pane_dead") == "1")

@@ -27,7 +27,7 @@ MINUTE_MS = 60_000
 
 
 class Target:
-    """beta with a reader, and hosts that only exist as keys: gamma may ask only, delta is revoked, mallory is unknown."""
+    """beta with a reader, and hosts that are only keys: gamma may ask only, delta is revoked, mallory is unknown."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -183,7 +183,11 @@ def test_a_replayed_message_is_seen_once(target: Target) -> None:
 
 def test_a_copy_to_another_inbox_by_bcc_is_refused_there(target: Target) -> None:
     """BCC is taken out by the broker: what betrays the copy is that its address is another one."""
-    copies = field("BCC", b"\0\0\0" + bytes([5 + len(target.gid)]) + b"S\0\0\0" + bytes([len(target.gid)]) + target.gid.encode(), b"A")
+    copies = field(
+        "BCC",
+        b"\0\0\0" + bytes([5 + len(target.gid)]) + b"S\0\0\0" + bytes([len(target.gid)]) + target.gid.encode(),
+        b"A",
+    )
     forged = dataclasses.replace(good(target.alpha, target.other, b"copied"), extra=(copies,))
     before = target.refused().get("wrong-recipient", 0)
     with raw_client(target.fleet) as raw, target.beta.client(target.token) as client:

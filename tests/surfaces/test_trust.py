@@ -1,4 +1,4 @@
-"""Trust that is missing on one side is told to both, with the command that mends it; mended, the same bytes go through."""
+"""Trust that is missing on one side is told to both, with what mends it; then the same bytes go through."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def test_one_way_trust_is_told_with_the_command_that_mends_it(uneven: Fleet) -> 
     assert again["msg_id"] == sent["msg_id"]
     taken = beta.ok("token", "create", "--name", "reader", "--json").json()["token"]
     assert "do you hear me?" in beta.ok("inbox", "--take", "--wait", "20", token=taken).text
-    wait_until("trust reads both ways again", lambda: not _problem(gamma, "trust beta") and not _problem(beta, "trust gamma"))
+    wait_until(
+        "trust reads both ways again", lambda: not _problem(gamma, "trust beta") and not _problem(beta, "trust gamma")
+    )
 
 
 def _failed(done: Outcome) -> str:

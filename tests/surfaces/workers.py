@@ -11,7 +11,9 @@ from typing import Any
 from fleettrio.testing.agents.room import StandIn, TmuxRoom
 from fleettrio.testing.hosts import Host, wait_until
 
-BRIEF = "請檢查 src/core 的改動，特別是重試。\n🙂 and tell me in one line what you think;\nlast line ends with a semicolon;"
+BRIEF = (
+    "請檢查 src/core 的改動，特別是重試。\n🙂 and tell me in one line what you think;\nlast line ends with a semicolon;"
+)
 
 
 class Worker:
@@ -34,7 +36,7 @@ class Worker:
         return next((event for event in self.events(name) if event["id"] == short), None)
 
     def wait_event(self, name: str, short: str) -> dict[str, Any]:
-        return wait_until(f"the worker: {name} {short}", lambda: self.find(name, short))  # type: ignore[return-value]
+        return wait_until(f"the worker: {name} {short}", lambda: self.find(name, short))
 
     def hold(self) -> None:
         self._hold.touch()
@@ -54,8 +56,6 @@ def stand_in(room: TmuxRoom, host: Host, name: str) -> StandIn:
 def tcp_sockets(pid: int) -> list[str]:
     """The open TCP sockets of a process, as /proc names them."""
     net = Path(f"/proc/{pid}/net")
-    inodes = {
-        line.split()[9] for table in ("tcp", "tcp6") for line in (net / table).read_text().splitlines()[1:]
-    }
+    inodes = {line.split()[9] for table in ("tcp", "tcp6") for line in (net / table).read_text().splitlines()[1:]}
     links = [file.readlink().name for file in Path(f"/proc/{pid}/fd").iterdir()]
     return [link for link in links if link.startswith("socket:[") and link[8:-1] in inodes]

@@ -11,7 +11,6 @@ import pytest
 from fleettrio.errors import MalformedEnvelope
 from fleettrio.ids import Leaf
 from fleettrio.wire.bodies import (
-    MAX_BODY,
     EntityPresence,
     Failed,
     Fate,
@@ -31,6 +30,7 @@ from fleettrio.wire.bodies import (
     TracedBody,
     TurnNotice,
 )
+from fleettrio.wire.records import MAX_BODY
 from tests.wire.makers import ALPHA, BETA, FLEET_ID, LEAD, LEAD_SALT, NOW, WORKER, reply_id
 
 LEAF = Leaf(b"\5" * 32)

@@ -23,7 +23,6 @@ from fleettrio.core.words import REFUSED, TRUST_REASONS
 from fleettrio.ids import Gid, HostId, Leaf, Now, Seconds, Tag, TraceId
 from fleettrio.wire.bodies import Failed
 from fleettrio.wire.envelope import NOTICE_KINDS, Envelope, Kind
-from fleettrio.wire.gids import is_gid
 from fleettrio.wire.signing import Refusal
 
 __all__ = ("Refusals",)
@@ -57,7 +56,9 @@ class Refusals:
         )
         actions: list[Action] = [note, *self._remember(refusal, now)]
         if envelope is not None and refusal.leaf is not None and self._is_told(refusal, envelope, now):
-            actions.append(self._tell(envelope, refusal.leaf, refusal.reason, refusal.detail, now))
+            # About the inbox that it lay in: a copy put into another one says nothing of the message itself.
+            gid = owner.gid if isinstance(owner, InboxQueue) else self._me.gid
+            actions.append(self._tell(envelope, gid, refusal.leaf, refusal.reason, refusal.detail, now))
         return [*actions, Ack(tag) if isinstance(owner, RosterQueue) else Reject(tag)]
 
     def _remember(self, refusal: Refusal, now: Now) -> list[Action]:
@@ -89,8 +90,7 @@ class Refusals:
         self._last_told[envelope.host] = now.mono
         return True
 
-    def _tell(self, envelope: Envelope, leaf: Leaf, reason: str, detail: str, now: Now) -> Action:
-        gid = Gid(envelope.to) if is_gid(envelope.to) else self._me.gid
+    def _tell(self, envelope: Envelope, gid: Gid, leaf: Leaf, reason: str, detail: str, now: Now) -> Action:
         body = Failed(
             gid=gid,
             leaf=leaf,

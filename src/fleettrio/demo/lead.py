@@ -14,11 +14,12 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from fleettrio.demo.hosts import CommandFailed, Done
+from fleettrio.demo.hosts import CommandFailed
 from fleettrio.demo.stage import WORKER, Stage
 from fleettrio.errors import FleetTrioError
 from fleettrio.ids import short_id
 from fleettrio.local.sanitise import clean
+from fleettrio.testing.hosts import Outcome
 
 __all__ = ("Answer", "Brief", "Lead", "StoryFailed", "text_of")
 
@@ -68,7 +69,7 @@ class Lead:
         """Send to the worker and wait for its answer; None when the time was over first."""
         done = self._run("send", WORKER, "-", "--wait", "--timeout", f"{limit_s:g}s", "--json", given=body)
         if done.code not in (0, STILL_WAITING):
-            raise CommandFailed(f"{done.command}: exit {done.code}\n{done.complaint}")
+            raise CommandFailed(f"{done.command}: exit {done.code}\n{done.err}")
         waited = done.json()
         self._keep(waited["answers"])
         brief = _brief(name, body, done, waited["messages"][0])
@@ -77,17 +78,17 @@ class Lead:
     def send(self, name: str, body: bytes) -> Brief:
         """Send to the worker and do not wait. What became of it is in the brief: 0, 5 (unknown) or 8 (no broker)."""
         done = self._run("send", WORKER, "-", "--json", given=body)
-        if done.code not in (0, UNKNOWN, NO_BROKER) or not done.output:
-            raise CommandFailed(f"{done.command}: exit {done.code}\n{done.complaint}")
+        if done.code not in (0, UNKNOWN, NO_BROKER) or not done.out:
+            raise CommandFailed(f"{done.command}: exit {done.code}\n{done.err}")
         return _brief(name, body, done, done.json()["messages"][0])
 
     def send_again(self, brief: Brief) -> Brief:
         """The same message once more, for one that failed or is unknown; settled meanwhile, it is left as it is."""
         done = self._run("send", "--retry", brief.msg_id, "-", "--json", given=brief.body)
-        if done.code == 0 or done.output:
+        if done.code == 0 or done.out:
             return _brief(brief.name, brief.body, done, done.json()["messages"][0])
         if done.code not in (2, NO_BROKER):
-            raise CommandFailed(f"{done.command}: exit {done.code}\n{done.complaint}")
+            raise CommandFailed(f"{done.command}: exit {done.code}\n{done.err}")
         return brief if done.code == NO_BROKER else dataclasses.replace(brief, code=0)
 
     def collect(self, briefs: Iterable[Brief], limit_s: float) -> dict[str, Answer]:
@@ -99,7 +100,7 @@ class Lead:
                 wait = f"{min(left, TAKE_S):.1f}s"
                 done = self._run("inbox", "--take", "--from", WORKER, "--wait", wait, "--json")
                 if done.code not in (0, STILL_WAITING):
-                    raise CommandFailed(f"{done.command}: exit {done.code}\n{done.complaint}")
+                    raise CommandFailed(f"{done.command}: exit {done.code}\n{done.err}")
                 self._keep(done.json()["messages"])
         missing = open_ids - self._answers.keys()
         if missing:
@@ -109,10 +110,10 @@ class Lead:
     def fate(self, msg_id: str) -> str:
         """Where a message is, in the words of `fleettrio show`."""
         done = self._run("show", msg_id, "--json")
-        return "; ".join(view["sentence"] for view in done.json()["messages"]) if done.code == 0 else done.complaint
+        return "; ".join(view["sentence"] for view in done.json()["messages"]) if done.code == 0 else done.err
 
-    def _run(self, *arguments: str, given: bytes = b"") -> Done:
-        return self.stage.alpha.run(*arguments, token=self.stage.lead_token, given=given)
+    def _run(self, *arguments: str, given: bytes = b"") -> Outcome:
+        return self.stage.alpha.cli(*arguments, token=self.stage.lead_token, given=given)
 
     def _keep(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
@@ -161,5 +162,5 @@ def text_of(body: bytes) -> bytes:
     return clean(body).encode()
 
 
-def _brief(name: str, body: bytes, done: Done, view: dict[str, Any]) -> Brief:
+def _brief(name: str, body: bytes, done: Outcome, view: dict[str, Any]) -> Brief:
     return Brief(name, body, view["msg_id"], done.code, view["state"], view["sentence"])

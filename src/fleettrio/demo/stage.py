@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
-from fleettrio.demo.hosts import Host, clean_environment
+from fleettrio.demo.hosts import Host
 from fleettrio.demo.narrate import Narrator
 from fleettrio.demo.pane import WorkerPane
 from fleettrio.ids import FleetId
 from fleettrio.testing.broker_node import BrokerNode
 from fleettrio.testing.definitions import definitions
+from fleettrio.testing.hosts import clean_environment
 
 __all__ = ("FLEET", "LEAD", "VHOST", "WORKER", "Stage")
 
@@ -61,7 +62,7 @@ class Stage:
         with ThreadPoolExecutor(max_workers=1) as beside:
             starting = beside.submit(self.start_broker)
             for host in self.hosts:
-                host.configure(f"amqp://127.0.0.1:{self.broker.port}/{VHOST}", self.passwords[host.name])
+                host.settle(f"amqp://127.0.0.1:{self.broker.port}/{VHOST}", self.passwords[host.name])
             self._found_fleet()
             starting.result()
         # What an administrator does once: the fleet's exchanges, and for each host a login that reaches its own queues.
@@ -86,11 +87,11 @@ class Stage:
     def _found_fleet(self) -> None:
         """As two people would: alpha founds, beta's line is added, the signed file is carried over."""
         self.alpha.call("init", "--new-fleet", FLEET)
-        said = self.beta.call("init").output.decode()
+        said = self.beta.call("init").out.decode()
         line = next(word for word in said.split() if word.startswith("ft-host-1:"))
         self.alpha.call("host", "add", line, "--yes")
         file = self.folder / "fleet.cbor"
-        file.write_bytes(self.alpha.call("host", "export").output)
+        file.write_bytes(self.alpha.call("host", "export").out)
         self.beta.call("host", "import", str(file), "--yes")
 
     def _running(self) -> tuple[Host, ...]:

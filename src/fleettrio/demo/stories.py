@@ -200,7 +200,7 @@ def _refused(lead: Lead, reason: str, forge: Callable[[Forger], Forged]) -> None
 
 def _journal(host: Host, forged: Forged, what: str) -> dict[str, str] | None:
     """The first line of this sort in what a host knows of the forged message, None when it knows nothing."""
-    done = host.run("trace", forged.trace_id, "--local", "--json")
+    done = host.cli("trace", forged.trace_id, "--local", "--json")
     lines = done.json()["journal"] if done.code == 0 else []
     return next((line for line in lines if line["what"] == what), None)
 

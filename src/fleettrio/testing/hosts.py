@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import secrets
@@ -27,11 +28,12 @@ from fleettrio.api.callers import HARNESS_MARKS
 from fleettrio.api.schema import AgentView, Empty, Status
 from fleettrio.clients.client import Client, ConnectionLost, DaemonMissing
 from fleettrio.config import resolve_paths
+from fleettrio.errors import FleetTrioError
 from fleettrio.private_files import make_private_folder, write_private
 from fleettrio.testing.broker_node import BrokerNode
 from fleettrio.testing.definitions import definitions
 
-__all__ = ("COMMAND", "Fleet", "Host", "Outcome", "clean_environment", "end_process", "wait_until")
+__all__ = ("COMMAND", "Fleet", "Host", "HostTrouble", "Outcome", "clean_environment", "end_process", "wait_until")
 
 COMMAND = (sys.executable, "-P", "-m", "fleettrio")
 BOUND_S = 30.0
@@ -41,12 +43,16 @@ _LOOK_AGAIN_S = 0.02
 T = TypeVar("T")
 
 
-def wait_until(what: str, find: Callable[[], T], limit_s: float = BOUND_S) -> T:
-    """The first true value of `find`. Raises `AssertionError`, which names `what`, after `limit_s` seconds."""
+class HostTrouble(FleetTrioError, AssertionError):
+    """What was asked of a host, or waited for, did not happen."""
+
+
+def wait_until(what: str, find: Callable[[], T | None], limit_s: float = BOUND_S) -> T:
+    """The first true value of `find`. Raises `HostTrouble`, which names `what`, after `limit_s` seconds."""
     deadline = time.monotonic() + limit_s
     while not (found := find()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {limit_s:g} s: {what}")
+            raise HostTrouble(f"not within {limit_s:g} s: {what}")
         time.sleep(_LOOK_AGAIN_S)
     return found
 
@@ -151,15 +157,16 @@ class Host:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            raise AssertionError(f"{self.name}$ fleettrio {' '.join(arguments)}: not over within {limit_s:g} s") from None
+            raise HostTrouble(f"{self.name}$ fleettrio {' '.join(arguments)}: not over within {limit_s:g} s") from None
         spent = time.monotonic() - began
         command = f"{self.name}$ fleettrio {' '.join(arguments)}"
-        return Outcome(command, process.returncode, out, err.decode("utf-8", "replace"), spent)
+        return Outcome(command, process.returncode, out, err.decode("utf-8", "replace").strip(), spent)
 
     def ok(self, *arguments: str, token: str | None = None, given: bytes = b"") -> Outcome:
         """As `cli`, and it must end well."""
         done = self.cli(*arguments, token=token, given=given)
-        assert done.code == 0, f"{done.command}: exit {done.code}\n{done.text}{done.err}"
+        if done.code != 0:
+            raise HostTrouble(f"{done.command}: exit {done.code}\n{done.text}{done.err}")
         return done
 
     def client(self, token: str | None = None) -> Client:
@@ -202,17 +209,21 @@ class Host:
                 start_new_session=True,
             )
 
-    def up(self, env: Mapping[str, str] | None = None, *, broker: tuple[str, ...] = ("standalone", "connected")) -> None:
+    def up(
+        self, env: Mapping[str, str] | None = None, *, broker: tuple[str, ...] = ("standalone", "connected")
+    ) -> None:
         """Start the daemon; returns once it serves and its link to the broker is in one of these states."""
         self.begin(env)
         self.wait_broker(*broker)
 
     def wait_broker(self, *states: str, limit_s: float = BOUND_S) -> None:
         """Wait until the link to the broker is in one of these states."""
-        wait_until(f"{self.name} is {' or '.join(states)}", lambda: self._broker() in states, limit_s)
+        wait_until(f"{self.name} is {' or '.join(states)}", lambda: self.broker_state() in states, limit_s)
 
-    def _broker(self) -> str:
-        assert self.is_up, f"the daemon of {self.name} ended:\n{self.last_words()}"
+    def broker_state(self) -> str:
+        """How its link to the broker is; empty while the daemon starts. Raises `HostTrouble` when it has ended."""
+        if not self.is_up:
+            raise HostTrouble(f"the daemon of {self.name} ended:\n{self.last_words()}")
         try:
             return self.status().broker
         except (DaemonMissing, ConnectionLost):
@@ -236,7 +247,7 @@ class Host:
         try:
             code = daemon.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the daemon of {self.name} lives on after {limit_s:g} s\n{self.last_words()}") from None
+            raise HostTrouble(f"the daemon of {self.name} lives on after {limit_s:g} s\n{self.last_words()}") from None
         self._daemon = None
         return code
 
@@ -333,7 +344,7 @@ class Fleet:
         return f"amqp://127.0.0.1:{port or self.broker.port}/{self.vhost}"
 
     def _join(self) -> None:
-        """As people would: the first host founds, the lines of the others are added, the signed file is carried over."""
+        """As people would: the first host founds, adds the lines of the others, and its signed file is carried over."""
         owner, *others = self._first
         owner.ok("init", "--new-fleet", "test")
         for host in others:
@@ -359,7 +370,7 @@ class Fleet:
             return
         for host in hosts or self._first:
             wanted = {other.name for other in hosts or self._first} - {host.name}
-            wait_until(f"{host.name} hears all others", lambda host=host, wanted=wanted: wanted <= _heard(host))
+            wait_until(f"{host.name} hears all others", functools.partial(_hears, host, wanted))
 
     def close(self) -> None:
         """End what was started and take the files away; the virtual host goes with the broker."""
@@ -368,5 +379,5 @@ class Fleet:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _heard(host: Host) -> set[str]:
-    return {other.host for other in host.status().fleet.hosts if other.status == "up"}
+def _hears(host: Host, wanted: set[str]) -> bool:
+    return wanted <= {other.host for other in host.status().fleet.hosts if other.status == "up"}
