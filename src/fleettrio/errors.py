@@ -15,7 +15,8 @@
     │   └── HostSilent         a live-only send to a host that is not heard
     ├── StoreError             the disk's: full, newer schema, corrupt, locked by a second daemon
     ├── SessionLost            ends one broker session; only the supervisor catches it
-    │   └── LoginRefused       the broker does not take our login: a person must act
+    │   ├── LoginRefused       the broker does not take our login: a person must act
+    │   └── PortRefused        nobody listens there: soon tried again
     └── ProtocolMisuse         our own bug: an event that the state does not allow
 """
 
@@ -34,6 +35,7 @@ __all__ = (
     "Nacked",
     "NotDelivered",
     "OutcomeUnknown",
+    "PortRefused",
     "ProtocolMisuse",
     "SendError",
     "SessionLost",
@@ -140,6 +142,10 @@ class LoginRefused(SessionLost):
     """The broker is there, but does not take our user, password or virtual host."""
 
     reason = "refused-login"
+
+
+class PortRefused(SessionLost):
+    """Nobody listens where the broker should be. It may be there at any moment, so trying again soon is cheap."""
 
 
 class ProtocolMisuse(FleetTrioError):

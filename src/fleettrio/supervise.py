@@ -12,7 +12,7 @@ import trio
 
 from fleettrio.broker.port import ConsumerLocked, QueueMismatch
 from fleettrio.core.events import SessionClosed
-from fleettrio.errors import ConfigError, SessionLost
+from fleettrio.errors import ConfigError, PortRefused, SessionLost
 from fleettrio.observe import get_logger
 from fleettrio.session import Session, run_session
 
@@ -48,9 +48,10 @@ async def run_supervisor(session: Session, *, task_status: trio.TaskStatus[None]
         await session.performer.handle(SessionClosed(epoch, str(lost)))
         if trio.current_time() - began > STEADY_S:
             wait_s = FIRST_S
-        most_s = REFUSED_MOST_S if "refused" in str(lost).lower() else MOST_S
-        await _pause(min(wait_s, most_s) * random.uniform(0.8, 1.2), session.stopping)  # noqa: S311 - not for secrets
-        wait_s = min(wait_s * 2, MOST_S)
+        most_s = REFUSED_MOST_S if isinstance(lost, PortRefused) else MOST_S
+        wait_s = min(wait_s, most_s)
+        await _pause(wait_s * random.uniform(0.8, 1.2), session.stopping)  # noqa: S311 - not for secrets
+        wait_s *= 2
 
 
 async def _pause(seconds: float, stopping: trio.Event) -> None:

@@ -23,6 +23,8 @@ LONG_FILES = {
     "core/gateway.py": "the one table from events to decisions",
 }
 """File → why it is one noun all the same."""
+BOUNDARIES = {"tasks/consume.py": "the handling of one delivery: whatever breaks in it is told and costs that one"}
+"""File → why it may catch what nobody foresaw, once."""
 WAITS = ("wait", "until", "eventually", "poll")
 """A function with such a name may sleep between two looks at a condition; nothing else in the tests may sleep."""
 
@@ -65,7 +67,7 @@ def test_no_fault_is_swallowed_whole() -> None:
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
         and not any(isinstance(inside, ast.Raise) for inside in ast.walk(node))
     ]
-    assert broad == []
+    assert [place.partition(":")[0] for place in broad] == list(BOUNDARIES)
 
 
 def test_every_memory_channel_is_bounded() -> None:

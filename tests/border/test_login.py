@@ -9,10 +9,11 @@ import trio
 
 from fleettrio.broker.amqp import open_border, open_session
 from fleettrio.broker.port import BrokerSettings
-from fleettrio.errors import ConfigError, LoginRefused, ProtocolMisuse, SessionLost
+from fleettrio.errors import ConfigError, LoginRefused, PortRefused, ProtocolMisuse, SessionLost
 from fleettrio.private_files import write_private
 from fleettrio.testing.broker_node import BrokerNode
 from fleettrio.testing.certificates import make_certificates
+from fleettrio.testing.proxy import Proxy
 
 
 async def enter(settings: BrokerSettings) -> None:
@@ -55,6 +56,14 @@ async def test_a_refused_login_says_so_and_shows_no_password(border: None, broke
 async def test_a_virtual_host_one_is_not_let_into_is_a_refused_login(border: None, broker: BrokerNode) -> None:
     with pytest.raises(LoginRefused, match="virtual host no-such-host"):
         await enter(BrokerSettings(uris=(broker.uri(vhost="no-such-host"),)))
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+async def test_a_port_on_which_nobody_listens_is_told_apart(border: None, name: str) -> None:
+    with Proxy(0) as nobody:
+        nobody.refuse()
+        with pytest.raises(PortRefused, match=f"{name}:{nobody.port}: connection refused, no broker listens there"):
+            await enter(BrokerSettings(uris=(f"amqp://guest@{name}:{nobody.port}/",)))
 
 
 async def test_the_password_is_read_anew_at_each_connect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleettrio.core import events as ev
+from fleettrio.core.calls import Offered
 from tests.core.builders import agent, pair, told
 from tests.core.messages import brief, by_hand, injected
 
@@ -148,3 +149,33 @@ def test_an_offer_that_cannot_be_recorded_reaches_nobody() -> None:
     alpha.run(ev.StoreRecovered())
     assert alpha.take("lead") == [msg_id]
     assert not alpha.row(msg_id, "lead").repeat
+
+
+def test_what_stays_offered_because_nothing_was_recorded_is_offered_again_later() -> None:
+    world, alpha, beta = pair()
+    msg_id = beta.send("lead@alpha", sender="worker")
+    world.settle()
+    offered = alpha.pull("lead", "one")
+    assert isinstance(offered, Offered)
+    alpha.broken = True
+    alpha.run(ev.CallEnded(None, "one", gone=True))
+    alpha.broken = False
+    alpha.run(ev.StoreRecovered())
+    assert alpha.state(msg_id, "lead") == "offered"
+    assert "record waiting repeat" in told(alpha.wait(121))
+    assert alpha.take("lead") == [msg_id]
+
+
+def test_an_offer_that_was_undone_has_no_say_in_the_next_one() -> None:
+    world, alpha, beta = pair()
+    msg_id = beta.send("lead@alpha", sender="worker")
+    world.settle()
+    alpha.broken = True
+    alpha.pull("lead", "one")
+    alpha.broken = False
+    alpha.run(ev.StoreRecovered())
+    offered = alpha.pull("lead", "two")
+    assert isinstance(offered, Offered)
+    alpha.run(ev.CallEnded(None, "one", gone=True))
+    alpha.confirm(offered.cursor, "two")
+    assert alpha.state(msg_id, "lead") == "drained"

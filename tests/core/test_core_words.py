@@ -153,6 +153,8 @@ def test_a_refusal_as_expired_reads_expired() -> None:
     _, alpha, beta, _, about = three()
     alpha.get(failed(beta, alpha, *about, reason="refused: expired at beta"))
     assert alpha.sent(about[0]).state == "expired"
+    assert told(alpha.get(outcome(beta, alpha, (*about, "recalled")))) == ["ack"]
+    assert alpha.sent(about[0]).state == "expired"
 
 
 def test_a_refusal_for_want_of_trust_is_kept_with_the_peer_until_it_takes_us_again() -> None:

@@ -77,7 +77,8 @@ def test_a_revoked_host_is_refused_at_once(uneven: Fleet) -> None:
     uneven["alpha"].ok("host", "revoke", "gamma", "--yes")
     uneven.carry(beta)
     before = beta.status().refused.get("revoked", 0)
-    gamma.ok("send", "reader@beta", "still there?")
+    sent = gamma.cli("send", "reader@beta", "still there?")  # the refusal may be quicker than the command
+    assert sent.code in (0, 3), sent
     wait_until("it is refused", lambda: beta.status().refused.get("revoked", 0) > before)
     wait_until("and shown so", lambda: _host(beta, "gamma") == "revoked")
 

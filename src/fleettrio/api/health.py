@@ -111,11 +111,12 @@ class Health:
                 raise
             assert isinstance(heard, calls.PongHeard)
             if heard.refused:
-                text = f"{host} refuses us: {heard.refused}"
-                raise CallError(
-                    3, "refused", text, f"on {host}: fleettrio host import FILE (from `fleettrio host export`)"
-                )
+                raise _refused(host, heard.refused)
             return schema.Pong(host, heard.rtt_ms, heard.version, heard.offset_ms, True, name, status)
+        # A stranger's host is told of a refusal once a second at most: this one may have gone untold.
+        peer = gateway.roster.peers.get(host)
+        if peer and peer.refuses_us:
+            raise _refused(host, peer.refuses_us)
         raise CallError(
             5, "no-answer", f"{host} did not answer within {PING_S:.0f} s", "`fleettrio list`: is it heard?"
         )
@@ -228,3 +229,8 @@ class Health:
         if len(fleet.agents) < 2:
             return "fleettrio attach --name NAME makes an agent known"
         return ""
+
+
+def _refused(host: HostId, reason: str) -> CallError:
+    hint = f"on {host}: fleettrio host import FILE (from `fleettrio host export`)"
+    return CallError(3, "refused", f"{host} refuses us: {reason}", hint)

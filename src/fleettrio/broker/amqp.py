@@ -24,6 +24,7 @@ import asyncio
 import contextlib
 import contextvars
 import dataclasses
+import errno
 import importlib.metadata
 import itertools
 import logging
@@ -55,7 +56,7 @@ from fleettrio.broker.port import (
     Verdict,
 )
 from fleettrio.broker.twolinks import TwoLinks
-from fleettrio.errors import ConfigError, LoginRefused, ProtocolMisuse, SessionLost
+from fleettrio.errors import ConfigError, LoginRefused, PortRefused, ProtocolMisuse, SessionLost
 from fleettrio.ids import Seconds, Tag
 from fleettrio.wire.headers import MAX_TABLE, RawHeaders, read_content_header, table_size
 
@@ -481,8 +482,9 @@ def _plain(error: BaseException | None) -> str:
 async def open_session(settings: BrokerSettings, epoch: int) -> AsyncIterator[BrokerSession]:
     """Connect to the first broker of `settings.uris` that takes us, beginning with the last good one.
 
-    Raises `ConfigError` for settings that cannot be used, `LoginRefused` or `SessionLost` when none takes us. Leaving,
-    also by cancellation, closes both connections within two seconds; each open publish has its verdict then.
+    Raises `ConfigError` for settings that cannot be used; when none takes us `LoginRefused` or `PortRefused` if that is
+    true of each, else `SessionLost`. Leaving, also by cancellation, closes both connections within two seconds; each
+    open publish has its verdict then.
     """
     border = _BORDER.get(None)
     if border is None:
@@ -511,7 +513,8 @@ async def _connect_any(border: _Border, settings: BrokerSettings, epoch: int) ->
             continue
         border.last_good[settings.uris] = place
         return links
-    kind = LoginRefused if all(isinstance(refusal, LoginRefused) for refusal in refusals) else SessionLost
+    kinds = {type(refusal) for refusal in refusals}
+    kind = kinds.pop() if len(kinds) == 1 else SessionLost
     raise kind("; ".join(map(str, refusals)), hint=refusals[0].hint) from refusals[0]
 
 
@@ -550,7 +553,15 @@ def _in_words(address: Address, settings: BrokerSettings) -> Iterator[None]:
             hint="Check that the virtual host exists and that this user has permissions in it.",
         ) from error
     except (*_FAILURES, asyncio.CancelledError) as error:
+        if _is_refused(error):
+            raise PortRefused(f"{address}: connection refused, no broker listens there") from error
         raise SessionLost(f"{address}: {_plain(error)}") from error
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Of a name with several addresses asyncio tells what came of each in one text, without a number."""
+    number = errno.ECONNREFUSED
+    return isinstance(error, OSError) and (error.errno == number or f"[Errno {number}]" in str(error))
 
 
 async def _close(links: Sequence[_Link]) -> None:

@@ -235,6 +235,7 @@ class Inbox:
         """The store could not record `row`: it is what it was. What came of a write is remembered all the same."""
         self.ledger.undo(row, before, now)
         self.forward.interrupted(row, now)
+        self.offers.undo(row, before, now)
         if before is not None and before.state is InboxState.INJECTING:
             self._unrecorded[(row.msg_id, row.gid)] = row
 

@@ -39,6 +39,8 @@ class _Offer:
 class ReplyLane:
     def __init__(self, ledger: Ledger, waits: Waits, timers: Timers) -> None:
         self._offers: dict[int, _Offer] = {}
+        self._holder: dict[Key, int] = {}
+        """Which offer has a row now: an older one has lost its say."""
         self._cursor = 0
         self._over: set[Key] = set()
         """Offered rows that must not be offered again (rule 3)."""
@@ -126,18 +128,32 @@ class ReplyLane:
         cursors = [number for number, offer in self._offers.items() if offer.session == session]
         return [action for cursor in cursors for action in self.lease_over(cursor, now)]
 
+    def undo(self, row: InboxRow, before: InboxRow | None, now: Now) -> None:
+        """The store could not record a step: what stays offered has a lease of its own from now on."""
+        key = (row.msg_id, row.gid)
+        self._holder.pop(key, None)
+        if before is not None and before.state is InboxState.OFFERED:
+            self._lease("", (key,), now)
+
     def end_with_lease(self, row: InboxRow) -> None:
         self._over.add((row.msg_id, row.gid))
 
     def _offer(self, session: str, rows: list[InboxRow], now: Now) -> tuple[int, list[Action]]:
-        self._cursor += 1
-        self._offers[self._cursor] = _Offer(session, tuple((row.msg_id, row.gid) for row in rows))
-        self._timers.set(("lease", str(self._cursor)), Seconds(now.mono + LEASE_S))
+        self._lease(session, tuple((row.msg_id, row.gid) for row in rows), now)
         return self._cursor, [Record(self._ledger.take_out(row, now, InboxState.OFFERED), row) for row in rows]
 
+    def _lease(self, session: str, keys: tuple[Key, ...], now: Now) -> None:
+        self._cursor += 1
+        self._offers[self._cursor] = _Offer(session, keys)
+        self._holder.update(dict.fromkeys(keys, self._cursor))
+        self._timers.set(("lease", str(self._cursor)), Seconds(now.mono + LEASE_S))
+
     def _close(self, cursor: int) -> list[InboxRow]:
-        """Take an offer back; returns those of its rows that are still offered."""
+        """Take an offer back; returns those of its rows that are still offered by it."""
         self._timers.cancel(("lease", str(cursor)))
         offer = self._offers.pop(cursor, None)
-        rows = [self._ledger.rows.get(key) for key in (offer.keys if offer else ())]
+        keys = [key for key in (offer.keys if offer else ()) if self._holder.get(key) == cursor]
+        for key in keys:
+            del self._holder[key]
+        rows = [self._ledger.rows.get(key) for key in keys]
         return [row for row in rows if row is not None and row.state is InboxState.OFFERED]

@@ -155,6 +155,8 @@ class Outbox:
         if row.said_by == "peer" and not _is_refusal(row):
             if new is row.state or said_by != "peer" or new is SentState.HELD:
                 return []
+            if row.reason.startswith(REFUSED) and new is SentState.RECALLED:
+                return []  # refused as expired, and called back when it was over: it was not delivered, say both
             if row.answered_by and new in READ:
                 return self._change(row, now, state=new, via=via, at=at) if new is SentState.DRAINED else []
             if new not in PEER_STEPS.get(row.state, frozenset()):
@@ -282,7 +284,8 @@ class Outbox:
 
 
 def _is_refusal(row: SentRow) -> bool:
-    return row.reason.startswith(REFUSED)
+    """True when the host did not take it in, and may do so yet. What it refused as expired has its end."""
+    return row.state is SentState.FAILED and row.reason.startswith(REFUSED)
 
 
 def _no_word(row: SentRow) -> str:
