@@ -209,7 +209,6 @@ class Performer:
             case do.Ack(tag):
                 if session:
                     session.broker.ack(tag)
-                    failpoint("R3-acked")
             case do.Reject(tag):
                 if session:
                     session.broker.reject(tag)

@@ -57,6 +57,15 @@ class Pair:
         except AssertionError as error:
             raise AssertionError(f"{error}; it is {last[0]}\n{self.beta.last_words()}") from None
 
+    def has_draft(self, worker: StandIn) -> bool:
+        """Whether a framed text stands in its composer, not submitted."""
+        return "[fleettrio " in self.room.screen(worker.pane).rpartition("❯ ")[2]
+
+    def submit_draft(self, worker: StandIn) -> None:
+        """What a crash left half typed is the person's, to send or to delete; nothing lands past it until then."""
+        self.room.tmux("send-keys", "-t", worker.pane, "Enter")
+        wait_until("the composer is empty again", lambda: not self.has_draft(worker))
+
     def turns_of(self, short: str, worker: StandIn | None = None) -> int:
         """How many turns of the worker hold the frame of this message."""
         return sum(f" {short} from " in turn for turn in (worker or self.worker).turns())

@@ -28,10 +28,6 @@ def _died_at(host: Host, point: str, before: int) -> None:
     assert host.log.count(f"failpoint {point}: ") == before + 1
 
 
-def _draft(pair: Pair) -> bool:
-    return "[fleettrio " in pair.room.screen(pair.worker.pane).rpartition("❯ ")[2]
-
-
 def _queued(pair: Pair, gid: str) -> int:
     """Messages that the broker has for the worker."""
     return pair.broker.message_count(f"agent.{gid}.inbox.v2.beta", pair.fleet.vhost)
@@ -62,7 +58,7 @@ def _kill_recipient(pair: Pair, point: str, body: str) -> MessageView:
     found = pair.beta.rows(LEDGER, [sent.msg_id])
     assert [{key: have[key] for key in row or have} for have in found] == ([row] if row else [])
     wait_until(f"{turns} turns of {sent.short}", lambda: pair.turns_of(sent.short) == turns)
-    assert _draft(pair) == (point == "R5-pasted")
+    assert pair.has_draft(pair.worker) == (point == "R5-pasted")
     unacked = int(point in ("R1-delivered", "R2-committed"))
     wait_until(f"{unacked} messages wait at the broker", lambda: _queued(pair, sent.gid) == unacked)
     return sent
@@ -79,9 +75,7 @@ def test_a_recipient_killed_in_mid_delivery_types_nothing_twice_and_loses_nothin
         ended = pair.wait_outcome(sent.msg_id, outcome)
         assert ended.reason == ("crashed" if outcome == "unconfirmed" else "")
         if point == "R5-pasted":
-            # What the crash left in the composer is the person's to send or to delete.
-            pair.room.tmux("send-keys", "-t", pair.worker.pane, "Enter")
-            wait_until("the composer is empty again", lambda: not _draft(pair))
+            pair.submit_draft(pair.worker)
     marker = pair.send("the last one")
     pair.wait_outcome(marker.msg_id, "injected")
     assert [pair.turns_of(short) for short in shorts] == [0 if point == "R4-injecting" else 1] * ROUNDS

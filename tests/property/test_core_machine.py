@@ -21,6 +21,7 @@ from fleettrio.wire.signing import Parsed
 from tests.core.builders import Key, World
 
 HOSTS = st.sampled_from(["alpha", "beta"])
+TROUBLE = st.sampled_from(["none", "lost", "crash", "disk", "mended", "time"])
 LAST = frozenset(InboxState) - {InboxState.WAITING, InboxState.OFFERED, InboxState.INJECTING, InboxState.UNCONFIRMED}
 TOLD = frozenset({"injected", "drained", "expired", "recalled", "superseded", "failed"})
 
@@ -46,13 +47,27 @@ class Fleet(RuleBasedStateMachine):
 
     # --- clients
 
-    @rule(up=st.booleans(), when=st.sampled_from(["idle", "turn"]), priority=st.integers(0, 9), short=st.booleans())
-    def send(self, up: bool, when: str, priority: int, short: bool) -> None:
+    @rule(
+        up=st.booleans(),
+        when=st.sampled_from(["idle", "turn"]),
+        priority=st.integers(0, 9),
+        short=st.booleans(),
+        steps=st.integers(0, 4),
+        then=TROUBLE,
+        whom=HOSTS,
+    )
+    def send(self, up: bool, when: str, priority: int, short: bool, steps: int, then: str, whom: str) -> None:
+        """And let it come as far as so many steps take it, and then something happens."""
+        if steps:
+            self.mend()
         host, to, sender = ("alpha", "worker@beta", "lead") if up else ("beta", "lead@alpha", "worker")
         before = set(self.hosts[host].results)
         lifetime = 60_000 if short else 3_600_000
         self.hosts[host].send(to, sender=sender, when=when, priority=priority, expires_in_ms=lifetime)
         self.send_calls[host] |= {self.hosts[host].call() - 1} - before
+        if steps:
+            self.flow(steps)
+        self._trouble(whom, then, 100.0)
 
     @precondition(lambda self: self.hosts["beta"].ledger)
     @rule(data=st.data())
@@ -82,13 +97,17 @@ class Fleet(RuleBasedStateMachine):
     def cancel(self, name: str, data: st.DataObject) -> None:
         self.hosts[name].cancel(data.draw(st.sampled_from(sorted(key[0] for key in self.hosts[name].outbox))))
 
-    @rule(name=HOSTS, data=st.data())
-    def retry(self, name: str, data: st.DataObject) -> None:
-        host = self.hosts[name]
-        rows = [r for r in host.outbox.values() if r.state in ("failed", "unknown", "outcome-unknown")]
-        assume(rows)
+    @precondition(lambda self: any(self._failed(name) for name in self.hosts))
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from([name for name in self.hosts if self._failed(name)]))
+        host, rows = self.hosts[name], self._failed(name)
         row = data.draw(st.sampled_from(rows))
         host.run(ev.RetryAsked(host.call(), row, b"done" if row.kind == "REPLY" else b"do it"))
+
+    def _failed(self, name: str) -> list[SentRow]:
+        rows = self.hosts[name].outbox.values()
+        return [row for row in rows if row.state in ("failed", "unknown", "outcome-unknown")]
 
     # --- the agent
 
@@ -110,21 +129,28 @@ class Fleet(RuleBasedStateMachine):
         else:
             beta.run(ev.AgentNotReady(row.gid, row.msg_id, "a draft", "idle"))
 
-    @rule(steps=st.integers(1, 6))
-    def flow(self, steps: int) -> None:
-        """All is well for a moment: what hangs in the middle goes on."""
+    @rule(steps=st.integers(1, 6), outcome=st.sampled_from(["submitted", "submitted", "unconfirmed"]))
+    def go_on(self, steps: int, outcome: str) -> None:
+        self.flow(steps, outcome)
+
+    def mend(self) -> None:
         for name in self.hosts:
             self.disk(name, False)
             self.reconnect(name)
+
+    def flow(self, steps: int, outcome: str = "submitted") -> None:
+        """All is well for a moment: what hangs in the middle goes on."""
+        self.mend()
         for _ in range(steps):
             for name, host in self.hosts.items():
-                if host.out:
+                for _ in range(len(host.out)):
                     self._publish(name, "ok")
-                if self.queues[name] and host.gateway.link.is_open:
+                for _ in range(len(self.queues[name])):
                     host.get(self.queues[name].pop(0))
             if self.hosts["beta"].asked:
-                self._agent(True, "submitted")
+                self._agent(True, outcome)
 
+    @precondition(lambda self: self.hosts["beta"].asked)
     @rule()
     def half_typed(self) -> None:
         """As far as the mark, and no further."""
@@ -189,7 +215,27 @@ class Fleet(RuleBasedStateMachine):
         name, parsed = data.draw(st.sampled_from(messages))
         self.queues[name].insert(0, parsed)
 
-    @rule(name=HOSTS)
+    @rule(
+        name=HOSTS,
+        trouble=TROUBLE,
+        seconds=st.sampled_from([0.2, 3.0, 31.0, 100.0, 3_700.0]),
+    )
+    def trouble(self, name: str, trouble: str, seconds: float) -> None:
+        self._trouble(name, trouble, seconds)
+
+    def _trouble(self, name: str, trouble: str, seconds: float) -> None:
+        match trouble:
+            case "none":
+                pass
+            case "lost":
+                self.lose(name)
+            case "crash":
+                self.crash(name)
+            case "time":
+                self.time(seconds)
+            case _:
+                self.disk(name, trouble == "disk")
+
     def lose(self, name: str) -> None:
         host = self.hosts[name]
         host.run(ev.SessionClosed(1, "reset"))
@@ -204,7 +250,6 @@ class Fleet(RuleBasedStateMachine):
         host.open()
         self.hear(name)
 
-    @rule(name=HOSTS)
     def hear(self, name: str) -> None:
         """The other host's beat comes in."""
         host, other = self.hosts[name], self.hosts["beta" if name == "alpha" else "alpha"]
@@ -221,7 +266,6 @@ class Fleet(RuleBasedStateMachine):
 
     # --- the machine beneath
 
-    @rule(name=HOSTS)
     def crash(self, name: str) -> None:
         """The process dies; what was asked of its agents may have been done half."""
         host = self.hosts[name]
@@ -236,7 +280,6 @@ class Fleet(RuleBasedStateMachine):
         host.resolved.clear()
         host.start()
 
-    @rule(name=HOSTS, broken=st.sampled_from([True, False, False]))
     def disk(self, name: str, broken: bool) -> None:
         host = self.hosts[name]
         was, host.broken = host.broken, broken
@@ -245,7 +288,6 @@ class Fleet(RuleBasedStateMachine):
         if was and not broken and host.gateway.store_trouble:
             host.run(ev.StoreRecovered())
 
-    @rule(seconds=st.sampled_from([0.2, 3.0, 31.0, 100.0, 3_700.0]))
     def time(self, seconds: float) -> None:
         self.clock.advance(seconds)
         for host in self.hosts.values():
@@ -355,7 +397,7 @@ class Fleet(RuleBasedStateMachine):
 
 
 Fleet.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=100,
     stateful_step_count=50,
     deadline=None,
     derandomize=True,
