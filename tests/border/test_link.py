@@ -51,7 +51,7 @@ async def test_an_alarm_blocks_the_publishing_connection_and_not_the_other(
 
 
 async def _publish_until_blocked(session: BrokerSession) -> RawPublish:
-    """The message that the broker did not read. An alarm needs a moment to reach a connection: those before may pass."""
+    """The message that the broker did not read. An alarm needs a moment to reach a connection: some may pass first."""
     with trio.fail_after(2 * LIMIT_S):
         while True:
             sent = message()
