@@ -39,7 +39,7 @@ format: dev ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 
 faults: dev ## the long rounds of killing processes at named steps
-	FLEETTRIO_FAULT_ROUNDS=20 $(BIN)/python -m pytest tests/faults
+	FLEETTRIO_FAULT_ROUNDS=20 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/faults
 
 lock: dev ## make requirements.lock anew from pyproject.toml
 	@bash scripts/relock.sh

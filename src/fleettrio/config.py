@@ -85,10 +85,8 @@ class LimitsSection(msgspec.Struct, frozen=True):
 class TimersSection(msgspec.Struct, frozen=True):
     """`[timers]`, in seconds."""
 
-    beat_s: Annotated[float, msgspec.Meta(ge=0.2, le=60)] = 5.0
-    """Time between two signs of life to the fleet."""
-    sweep_s: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 1.0
-    """Time between two looks for what has expired."""
+    beat_s: Annotated[float, msgspec.Meta(ge=0.2, le=5)] = 5.0
+    """Time between two signs of life to the fleet. Others call a host silent after 15 s, so never more than 5."""
     grace_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 5.0
     """What a shutdown leaves to work in hand."""
 

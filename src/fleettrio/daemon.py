@@ -187,6 +187,7 @@ async def _serve(
         "ping": health.ping,
         "doctor": health.doctor,
         "reload": health.reload,
+        "accept_clock": health.accept_clock,
         "down": health.down,
         "attach": agents.attach,
         "detach": agents.detach,

@@ -1,23 +1,23 @@
 """Every error of fleettrio, split by whose doing it was.
 
-    FleetTrioError
-    ├── ConfigError            ours, before start; lists every problem
-    ├── WireError              the peer's; carries `.reason`, becomes a refusal, never leaves the task that met it
-    │   ├── MalformedEnvelope
-    │   └── UnsupportedVersion
-    ├── SendError              what a local caller gets; one class per way a send can end
-    │   ├── BrokerUnavailable  nothing was sent
-    │   ├── Unroutable         the broker returned it: nobody has that inbox
-    │   ├── Nacked             the broker refused it (a full inbox)
-    │   ├── OutcomeUnknown     written, never confirmed: it may or may not arrive
-    │   ├── NotDelivered       the recipient's host or the dead letters said so
-    │   ├── Expired            it was not, and will not be, delivered
-    │   └── HostSilent         a live-only send to a host that is not heard
-    ├── StoreError             the disk's: full, newer schema, corrupt, locked by a second daemon
-    ├── SessionLost            ends one broker session; only the supervisor catches it
-    │   ├── LoginRefused       the broker does not take our login: a person must act
-    │   └── PortRefused        nobody listens there: soon tried again
-    └── ProtocolMisuse         our own bug: an event that the state does not allow
+FleetTrioError
+├── ConfigError            ours, before start; lists every problem
+├── WireError              the peer's; carries `.reason`, becomes a refusal, never leaves the task that met it
+│   ├── MalformedEnvelope
+│   └── UnsupportedVersion
+├── SendError              what a local caller gets; one class per way a send can end
+│   ├── BrokerUnavailable  nothing was sent
+│   ├── Unroutable         the broker returned it: nobody has that inbox
+│   ├── Nacked             the broker refused it (a full inbox)
+│   ├── OutcomeUnknown     written, never confirmed: it may or may not arrive
+│   ├── NotDelivered       the recipient's host or the dead letters said so
+│   ├── Expired            it was not, and will not be, delivered
+│   └── HostSilent         a live-only send to a host that is not heard
+├── StoreError             the disk's: full, newer schema, corrupt, locked by a second daemon
+├── SessionLost            ends one broker session; only the supervisor catches it
+│   ├── LoginRefused       the broker does not take our login: a person must act
+│   └── PortRefused        nobody listens there: soon tried again
+└── ProtocolMisuse         our own bug: an event that the state does not allow
 """
 
 from __future__ import annotations

@@ -212,3 +212,9 @@ def test_down_returns_when_the_process_has_ended(cli: Cli, daemon: FakeDaemon) -
         daemon.answers |= {"hello": schema.Welcome("alpha", "0.1.0", "", "", False, "", process.pid), "down": end}
         ran = cli("down")
     assert (ran.code, ran.text) == (0, "ended in 0.2 s\n")
+
+
+def test_a_person_can_say_that_the_clock_is_right(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["accept_clock"] = schema.Done("the clock is taken as it is; deliveries go on")
+    ran = cli("doctor", "--fix", "clock")
+    assert (ran.code, ran.text) == (0, "the clock is taken as it is; deliveries go on\n")

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.store.store_rows import NOW
 
 from fleettrio.store import Store, open_store
+from tests.store.store_rows import NOW
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.store.store_rows import NOW, WORKER, commit, inbox_row, msg_id
 
 from fleettrio.errors import StoreError
 from fleettrio.store import Store, open_store
 from fleettrio.store.lock import filesystem_of
 from fleettrio.store.schema import MIGRATIONS, copy_path
+from tests.store.store_rows import NOW, WORKER, commit, inbox_row, msg_id
 
 HERE = Path(__file__).parent
 NEXT = (*MIGRATIONS, ("ALTER TABLE setting ADD COLUMN note TEXT", "UPDATE setting SET note = 'migrated'"))

@@ -9,22 +9,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.store.store_rows import (
-    DAY,
-    HOUR,
-    LEAD,
-    MINUTE,
-    NOW,
-    TRACE,
-    WORKER,
-    commit,
-    entity,
-    inbox_row,
-    msg_id,
-    peer,
-    peer_entity,
-    sent_row,
-)
 
 from fleettrio.core.actions import (
     Commit,
@@ -45,6 +29,22 @@ from fleettrio.ids import Gid, HostId, Leaf, MsgId, TraceId, WallMs
 from fleettrio.store import Store, StoredMessage, open_store, pruning, statements
 from fleettrio.store import queries as q
 from fleettrio.store.tables import ENTITY, JOURNAL, LEDGER, OUTBOX, PEER, PEER_ENTITY
+from tests.store.store_rows import (
+    DAY,
+    HOUR,
+    LEAD,
+    MINUTE,
+    NOW,
+    TRACE,
+    WORKER,
+    commit,
+    entity,
+    inbox_row,
+    msg_id,
+    peer,
+    peer_entity,
+    sent_row,
+)
 
 
 async def test_commit_keeps_the_message_and_its_row(store: Store) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from tests.store.store_rows import NOW, commit, inbox_row, msg_id
 
 from fleettrio.core.actions import Note, Record, RecordSetting, StoreAction
 from fleettrio.errors import StoreError
@@ -18,6 +17,7 @@ from fleettrio.store import Store, open_store
 from fleettrio.store.schema import MIGRATIONS, migrate
 from fleettrio.store.statements import statements
 from fleettrio.store.writer import GROUP_LIMIT, Writer
+from tests.store.store_rows import NOW, commit, inbox_row, msg_id
 
 
 class Gate:

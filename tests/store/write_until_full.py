@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import trio
-from tests.store.store_rows import NOW, commit
 
 from fleettrio.errors import StoreError
 from fleettrio.store import open_store
+from tests.store.store_rows import NOW, commit
 
 
 async def main() -> None:

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import trio
-from tests.store.store_rows import NOW, commit
 
 from fleettrio.store import open_store
+from tests.store.store_rows import NOW, commit
 
 
 async def main() -> None:

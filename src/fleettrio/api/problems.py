@@ -81,6 +81,12 @@ class Problems:
 
     def _store_problems(self) -> list[Check]:
         problems = []
+        mark, now = self._gateway.mark, self._performer.clock.now()
+        if mark.is_ahead(now):
+            detail = (
+                f"the clock is {(mark.highest - now.wall) // 1000} s behind what it was: nothing is put into agents"
+            )
+            problems.append(Check("clock", False, detail, "set it right; if it is right: fleettrio doctor --fix clock"))
         if self._gateway.store_trouble:
             problems.append(Check("store", False, self._gateway.store_trouble, "free some disk space"))
         free = shutil.disk_usage(self._config.paths.state_dir).free

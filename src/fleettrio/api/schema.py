@@ -405,5 +405,6 @@ METHODS: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
     "ping": (Ping, Pong),
     "doctor": (Empty, DoctorReport),
     "reload": (Empty, Reloaded),
+    "accept_clock": (Empty, Done),
     "down": (Empty, Done),
 }

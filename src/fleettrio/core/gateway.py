@@ -13,7 +13,6 @@ Rules:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
 from fleettrio.core import events as ev
@@ -33,62 +32,34 @@ from fleettrio.core.actions import (
 )
 from fleettrio.core.agents import Agents
 from fleettrio.core.arrivals import Arrivals
+from fleettrio.core.beginning import Kept, Settings
 from fleettrio.core.calls import PullCall, WaitCall, Waits
-from fleettrio.core.compose import Identity
 from fleettrio.core.forward import CLOSED
 from fleettrio.core.inbox import Inbox
-from fleettrio.core.ledger import Ledger, Limits, queue_owner
-from fleettrio.core.link import ForNotice, ForSent, Link, Purpose
+from fleettrio.core.ledger import Ledger, queue_owner
+from fleettrio.core.link import ForSent, Link
 from fleettrio.core.notices import Notices
 from fleettrio.core.outbox import Outbox
 from fleettrio.core.presence import Presence
+from fleettrio.core.publishes import Publishes
 from fleettrio.core.questions import Questions
 from fleettrio.core.refusals import Refusals
 from fleettrio.core.roster import Roster
-from fleettrio.core.rows import Entity, InboxRow, Peer, PeerEntity, SentRow
+from fleettrio.core.rows import InboxRow, SentRow
 from fleettrio.core.sends import Sends
 from fleettrio.core.timers import Timers
 from fleettrio.core.wallmark import WallMark
 from fleettrio.core.words import Words
 from fleettrio.errors import ProtocolMisuse
-from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds, TraceId, WallMs
+from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds, TraceId
 from fleettrio.wire.envelope import decode_envelope
 from fleettrio.wire.fleetfile import Fleet
 
 __all__ = ("Gateway", "Kept", "Settings")
 
 PROBE_S = 5.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a gateway is told once, at its start."""
-
-    me: Identity
-    fleet: Fleet
-    version: str
-    standalone: bool
-    epoch: int
-    trace_id: TraceId
-    """Under which presence and its questions go."""
-    born: WallMs
-    """When the store was made: an older brief may have been typed already (`ledger-lost`)."""
-    highest_wall: WallMs = WallMs(0)
-    """The highest wall time that the last processes saw (`wallmark`)."""
-    limits: Limits = Limits()
-    body_limit: int = 256 * 1024
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What the store held when the daemon started."""
-
-    entities: tuple[Entity, ...] = ()
-    inbox: tuple[InboxRow, ...] = ()
-    sent: tuple[SentRow, ...] = ()
-    peers: tuple[Peer, ...] = ()
-    others: tuple[PeerEntity, ...] = ()
-    seq: int = 0
+STORE = "store"
+"""Why a publish was not handed over when its row could not be recorded."""
 
 
 class Gateway:
@@ -104,6 +75,7 @@ class Gateway:
         self.outbox = Outbox(kept.sent, self.roster, self.waits, self.timers)
         self.notices = Notices(me, self.link, self.timers, self._takes, self._tell_neighbour)
         self.ledger = Ledger(self.roster, self.notices, self.timers, settings.limits)
+        self.publishes = Publishes(self.link, self.outbox, self.ledger)
         self.inbox = Inbox(
             self.ledger,
             self.roster,
@@ -177,11 +149,12 @@ class Gateway:
                 self.link.heard(now.mono)
                 return self.refusals.refuse(tag, owner, refusal, now)
             case ev.PublishHanded(ids):
-                return self._handed(ids, now)
-            case ev.PublishNotHanded(publish_id, reason, detail):
-                return self._not_handed(publish_id, reason, detail, now)
+                self.publishes.handed(ids, now)
+                return []
+            case ev.PublishNotHanded():
+                return self._not_handed(event, now)
             case ev.VerdictGiven():
-                return self._verdict(event, now)
+                return self.publishes.verdict(event, now)
             case ev.AgentReserved(gid, msg_id):
                 return self.inbox.forward.reserved(gid, msg_id, now)
             case ev.AgentNotReady(gid, _, why, status, gone):
@@ -223,7 +196,7 @@ class Gateway:
             case ev.SessionOpened():
                 return self._session_opened(now)
             case ev.SessionClosed(_, reason):
-                return self._session_closed(reason, now)
+                return self.publishes.session_closed(reason, now)
             case ev.LinkBlocked(reason):
                 self.link.blocked(reason)
                 return []
@@ -237,7 +210,7 @@ class Gateway:
             case ev.InboxBound(gid):
                 self.inbox_trouble.pop(gid, None)
                 return []
-            case ev.InboxTrouble(gid, trouble, detail):
+            case ev.InboxTrouble(gid, trouble):
                 self.inbox_trouble[gid] = trouble
                 return []
             case ev.TrustChanged(fleet):
@@ -250,48 +223,16 @@ class Gateway:
                 return self._store_recovered(now)
         raise ProtocolMisuse(f"no rule for {event!r}")
 
-    # --- publishes
+    # --- publishes and sessions
 
-    def _handed(self, ids: tuple[int, ...], now: Now) -> list[Action]:
-        for purpose in self.link.handed(ids, now):
-            if isinstance(purpose, ForSent):
-                self.outbox.written((purpose.msg_id, purpose.gid))
-        return []
-
-    def _not_handed(self, publish_id: int, reason: str, detail: str, now: Now) -> list[Action]:
-        purpose = self.link.over(publish_id)
-        trouble = self._store_broke(detail, now) if reason == "store" else []
-        if isinstance(purpose, ForSent):
-            key = (purpose.msg_id, purpose.gid)
-            if reason == "store":
-                return [*trouble, *self.sends.not_recorded(key, detail)]
-            return self.outbox.fail(key, reason, detail, now)
-        return [*trouble, *self._verdict_of(purpose, reason, "", now)]
-
-    def _verdict(self, event: ev.VerdictGiven, now: Now) -> list[Action]:
+    def _not_handed(self, event: ev.PublishNotHanded, now: Now) -> list[Action]:
+        if event.reason != STORE:
+            return self.publishes.not_handed(event, now)
         purpose = self.link.over(event.id)
-        if event.verdict != "outcome-unknown":
-            self.link.heard(now.mono)
-        return self._verdict_of(purpose, event.verdict, event.detail, now)
-
-    def _verdict_of(self, purpose: Purpose | None, verdict: str, detail: str, now: Now) -> list[Action]:
-        match purpose:
-            case ForSent(msg_id, gid):
-                return self.outbox.verdict((msg_id, gid), verdict, detail, now)
-            case ForNotice():
-                return self.ledger.notice_verdict(purpose, verdict, now)
-        return []
-
-    def _session_closed(self, reason: str, now: Now) -> list[Action]:
-        """Every open publish gets its verdict now: what was handed over may have arrived, the rest never goes out."""
-        actions: list[Action] = []
-        for purpose, was_handed in self.link.closed(reason):
-            if isinstance(purpose, ForSent) and not was_handed:
-                key = (purpose.msg_id, purpose.gid)
-                actions += self.outbox.fail(key, "broker-unreachable", "the session ended", now)
-            else:
-                actions += self._verdict_of(purpose, "outcome-unknown", f"the link was lost: {reason}", now)
-        return actions
+        trouble = self._store_broke(event.detail, now)
+        if isinstance(purpose, ForSent):
+            return [*trouble, *self.sends.not_recorded((purpose.msg_id, purpose.gid), event.detail)]
+        return [*trouble, *self.publishes.came_to(purpose, event.reason, "", now)]
 
     def _session_opened(self, now: Now) -> list[Action]:
         self.link.opened(now)
@@ -399,7 +340,7 @@ class Gateway:
     def _due(self, name: tuple[str, ...], now: Now) -> list[Action]:  # noqa: C901 - a table
         match name:
             case ("link",):
-                return self._publishes_late(now)
+                return self.publishes.late(now)
             case ("expiry", msg_id, gid):
                 return self.inbox.expired((MsgId(msg_id), Gid(gid)), now)
             case ("gate", gid):
@@ -426,15 +367,6 @@ class Gateway:
                     return [ProbeStore()]
                 return []
         raise ProtocolMisuse(f"no rule for the timer {name!r}")
-
-    def _publishes_late(self, now: Now) -> list[Action]:
-        actions: list[Action] = []
-        for purpose in self.link.late(now):
-            if isinstance(purpose, ForSent):
-                key = (purpose.msg_id, purpose.gid)
-                detail = "the broker did not confirm within 4 s"
-                actions += self.outbox.verdict(key, "outcome-unknown", detail, now)
-        return actions
 
     # --- for the parts
 

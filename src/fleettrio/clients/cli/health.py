@@ -6,7 +6,7 @@ import os
 
 import click
 
-from fleettrio.api.schema import Check, DoctorReport, Empty, Status
+from fleettrio.api.schema import Check, DoctorReport, Done, Empty, Status
 from fleettrio.clients.cli.connect import connect, try_connect
 from fleettrio.clients.cli.fleetview import broker_words, print_problems, print_top
 from fleettrio.clients.cli.offline import offline_checks
@@ -54,13 +54,21 @@ def _print_status(found: Status) -> None:
     print_problems(found)
 
 
-@click.command(epilog="\b\nExamples:\n  fleettrio doctor\n  fleettrio doctor --json")
+@click.command(epilog="\b\nExamples:\n  fleettrio doctor\n  fleettrio doctor --json\n  fleettrio doctor --fix clock")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def doctor(as_json: bool) -> int:
+@click.option(
+    "--fix", type=click.Choice(["clock"]), help="clock: this host's clock is right, though it was ahead once."
+)
+def doctor(as_json: bool, fix: str | None) -> int:
     """Look for what is wrong. Each line is `ok`, or a problem and what mends it.
 
     Works without a daemon too, and then sees less. Exit code 3 when there is a problem.
     """
+    if fix:
+        with connect() as client:
+            done: Done = client.call("accept_clock", Empty())
+        say(done.detail)
+        return 0
     checks = offline_checks(os.environ) + _daemon_checks()
     if as_json:
         print_json(DoctorReport(checks))
