@@ -4,6 +4,7 @@
 BIN := .venv/bin
 READY := .venv/.ready
 PURE := .venv-pure
+PYTEST := $(BIN)/python -m pytest -p tests.plugins.layers
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo test test-pure check format faults lock clean
@@ -21,7 +22,8 @@ demo: dev ## run the main stories on two hosts of this machine
 	@$(BIN)/fleettrio demo
 
 test: dev ## run all tests, with the real broker and tmux
-	$(BIN)/python -m pytest -p tests.plugins.layers tests
+	$(PYTEST) -n 2 --dist loadfile tests --ignore tests/faults
+	$(PYTEST) tests/faults
 
 test-pure: dev ## the same in a fresh environment built without a compiler
 	@bash scripts/test-pure.sh $(PURE)

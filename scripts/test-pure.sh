@@ -50,4 +50,6 @@ assert not compiled, f"a compiled extension is there: {compiled}"
 assert _accel.IMPLEMENTATION == "pure", _accel.IMPLEMENTATION
 print(f"pure-Python installation in {folder}")
 PYTHON
-FLEETTRIO_EXPECT=pure exec "$pure/bin/python" -m pytest -p tests.plugins.layers tests
+export FLEETTRIO_EXPECT=pure
+"$pure/bin/python" -m pytest -p tests.plugins.layers -n 2 --dist loadfile tests --ignore tests/faults
+"$pure/bin/python" -m pytest -p tests.plugins.layers tests/faults

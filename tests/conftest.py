@@ -6,10 +6,18 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from fleettrio.testing.broker_node import BrokerNode
 
 _VHOSTS = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """A test that sets up the log must not leave its stream, closed by then, to the tests after it."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

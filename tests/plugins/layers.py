@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,16 @@ NO_CASES = "[NOTSET]"
 class Layers:
     """Counts what ran, by layer."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: Iterable[Path], ignored: Iterable[Path]) -> None:
         self.ran: Counter[str] = Counter()
         self.skipped: list[str] = []
-        self.expected = {file.relative_to(TESTS).parts[0] for file in TESTS.glob("*/**/test_*.py")}
+        layers = {file.relative_to(TESTS).parts[0] for file in TESTS.glob("*/**/test_*.py")}
+        self.expected = {
+            layer
+            for layer in layers
+            if any((TESTS / layer).is_relative_to(path) for path in asked)
+            and not any((TESTS / layer).is_relative_to(path) for path in ignored)
+        }
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         layer = Path(report.nodeid.split("::", 1)[0]).parts[1]
@@ -70,4 +77,8 @@ class Layers:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Layers(), "fleettrio-layers")
+    if hasattr(config, "workerinput"):
+        return  # one of several processes; the one that started them hears of every test and counts
+    asked = [Path(config.invocation_params.dir, argument).resolve() for argument in config.args]
+    ignored = [Path(config.invocation_params.dir, path).resolve() for path in config.getoption("ignore") or ()]
+    config.pluginmanager.register(Layers(asked, ignored), "fleettrio-layers")

@@ -108,7 +108,10 @@ class Pane:
 
     async def reserve(self, when: str) -> Reserved | NotReady:
         self.looking.set()
-        await self.may_look.wait()
+        # Two tasks, as a transport that runs a program has: cancelled, they leave as a group.
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.may_look.wait)
+            nursery.start_soon(self.may_look.wait)
         if self.not_ready:
             return NotReady(AgentState.BLOCKED, self.not_ready)
         return Reserved("1", self.state_now)

@@ -93,12 +93,14 @@ def _undone(request: Reserve | Inject) -> AgentNotReady | Injected:
 
 
 async def _reserve(row: InboxRow, transport: Transport, performer: Performer) -> Reserved | None:
+    found: Reserved | NotReady | None = None
     try:
         found = await transport.reserve(row.when)
-    except trio.Cancelled:
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
-            await performer.handle(_undone(Reserve(row)))
-        raise
+    finally:
+        # Not `except trio.Cancelled`: out of a transport that starts programs, cancellation comes as a group.
+        if found is None:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
+                await performer.handle(_undone(Reserve(row)))
     if isinstance(found, NotReady):
         await performer.handle(AgentNotReady(row.gid, row.msg_id, found.why, _status(found.state), gone=found.gone))
         return None
