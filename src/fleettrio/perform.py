@@ -169,7 +169,7 @@ class Performer:
         await self._deadline_changed.wait()
 
     async def _perform(self, listed: Sequence[do.Action], now: Now) -> None:
-        records = [action for action in listed if isinstance(action, _RECORDED)]
+        records = [action for action in listed if isinstance(action, do.RECORDED)]
         self._wake_sweeper()
         if records:
             try:
@@ -182,7 +182,7 @@ class Performer:
             if limit.cancelled_caught:
                 raise StoreError(f"the disk did not answer for {COMMIT_LIMIT_S:.0f} s", hint="look at dmesg")
             _failpoints(records)
-        hand_overs = [action for action in listed if not isinstance(action, _RECORDED)]
+        hand_overs = [action for action in listed if not isinstance(action, do.RECORDED)]
         follow_ups = [event for action in hand_overs if (event := self._hand_over(action))]
         self._handled.set()
         self._handled = trio.Event()
@@ -278,7 +278,7 @@ def _not_done(action: do.Action, why: str) -> Event | None:
     return None
 
 
-_RECORDED = tuple(do.StoreAction.__args__)
+do.RECORDED = tuple(do.StoreAction.__args__)
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, ProtocolMisuse)
 _NO_TASK = "its delivery is only just starting"
 

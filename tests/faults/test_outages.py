@@ -306,6 +306,8 @@ def test_a_killed_broker_that_is_back_is_used_again_at_once(line: Line, tell: Te
     for host in (line.alpha, line.beta):
         host.wait_broker("connected", limit_s=AGAIN_S)
     connected = time.monotonic() - opened
+    # The broker may have forgotten queues that were declared just before it was killed: alpha declares them again.
+    wait_until("alpha's inboxes are open", lambda: all(line.alpha.agent(a).inbox == "open" for a in addresses))  # type: ignore[union-attr]
     with line.beta.client(line.worker) as client:
         sent: SendResult = client.call("send", Send(to=addresses, body=b"are you there?"))
     assert {message.exit_code for message in sent.messages} == {0}

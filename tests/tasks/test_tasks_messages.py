@@ -239,13 +239,13 @@ async def test_a_locked_inbox_waits_while_all_else_runs_and_opens_when_it_is_fre
     name = inbox_queue("beta", InboxQueue(agent("worker", "beta").gid))[0].name  # type: ignore[arg-type]
     memory.locked.add(name)
     async with two(tmp_path, memory) as (alpha, beta):
-        await until(lambda: beta.gateway.inbox_trouble.get(beta.gid("worker")) == "waiting-for-lock", "the wait")
+        await until(lambda: beta.gateway.inbox_state.get(beta.gid("worker")) == "waiting-for-lock", "the wait")
         msg_id, _ = await alpha.send("worker@beta")
         other, _ = await alpha.send("human@beta")
         await until_stored(lambda: beta.is_state(other, "human", "waiting"), "the other inbox")
         memory.locked.clear()
         await until_stored(lambda: beta.is_state(msg_id, "worker", "injected"), "injected")
-        assert beta.gateway.inbox_trouble == {}
+        assert set(beta.gateway.inbox_state.values()) == {"open"}
 
 
 async def test_after_a_restart_what_waited_is_delivered_and_what_was_told_is_not_told_twice(

@@ -190,8 +190,9 @@ class Health:
 
     def _agent(self, entity: Entity) -> schema.AgentView:
         gateway, host = self._gateway, self._gateway.settings.me.host
-        trouble = gateway.inbox_trouble.get(entity.gid)
-        inbox = trouble or ("local" if gateway.link.state is LinkState.STANDALONE else "open")
+        inbox = gateway.inbox_state.get(entity.gid, "opening")
+        if not gateway.link.is_open:
+            inbox = "local" if gateway.link.state is LinkState.STANDALONE else "opening"
         return schema.AgentView(
             gid=entity.gid,
             name=entity.name,
@@ -207,7 +208,7 @@ class Health:
             wakes=entity.wakes,
             waiting=gateway.ledger.lane(entity.gid).count,
             full=gateway.ledger.is_full(entity.gid),
-            inbox=inbox if gateway.link.state is not LinkState.DOWN else "opening",
+            inbox=inbox,
         )
 
     def _other(self, other: PeerEntity) -> schema.AgentView:

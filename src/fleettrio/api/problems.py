@@ -113,9 +113,9 @@ class Problems:
 
     def _agent_problems(self) -> list[Check]:
         problems = []
-        for gid, trouble in self._gateway.inbox_trouble.items():
+        for gid, trouble in self._gateway.inbox_state.items():
             entity = self._gateway.roster.entities.get(gid)
-            if entity is not None:
+            if entity is not None and trouble != "open":
                 fix = "find the other gateway that uses this host's name, and end it"
                 problems.append(Check(f"inbox {entity.name}", False, f"its broker queue is {trouble}", fix))
         if self._gateway.refusals.by_reason["conflict"]:

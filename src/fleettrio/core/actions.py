@@ -14,6 +14,7 @@ from fleettrio.ids import Gid, HostId, MsgId, Tag, TraceId
 from fleettrio.wire.envelope import Envelope
 
 __all__ = (
+    "RECORDED",
     "Ack",
     "Action",
     "CloseInbox",
@@ -149,6 +150,8 @@ StoreAction = (
     | RecordSetting
     | Note
 )
+RECORDED = tuple(StoreAction.__args__)
+"""The store actions as types, for `isinstance`."""
 
 
 # --- broker -------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from fleettrio.core import events as ev
 from fleettrio.core.actions import (
+    RECORDED,
     Ack,
     Action,
     EndSession,
@@ -27,7 +28,6 @@ from fleettrio.core.actions import (
     RecordPeer,
     RecordSetting,
     Resolve,
-    StoreAction,
     WatchEntity,
 )
 from fleettrio.core.agents import Agents
@@ -107,7 +107,7 @@ class Gateway:
         self.agents = Agents(self.roster, self.inbox, self.presence)
         self.store_trouble = ""
         self._kept_inbox = kept.inbox
-        self.inbox_trouble: dict[Gid, str] = {}
+        self.inbox_state: dict[Gid, str] = {}  # in this session: `open`, or its trouble; missing: being opened
 
     # --- the three calls
 
@@ -208,10 +208,10 @@ class Gateway:
                 self.link.heard(at)
                 return []
             case ev.InboxBound(gid):
-                self.inbox_trouble.pop(gid, None)
+                self.inbox_state[gid] = "open"
                 return []
             case ev.InboxTrouble(gid, trouble):
-                self.inbox_trouble[gid] = trouble
+                self.inbox_state[gid] = trouble
                 return []
             case ev.TrustChanged(fleet):
                 return self._trust_changed(fleet, now)
@@ -236,6 +236,7 @@ class Gateway:
 
     def _session_opened(self, now: Now) -> list[Action]:
         self.link.opened(now)
+        self.inbox_state.clear()
         self.presence.session_opened(now)
         actions: list[Action] = [
             OpenInbox(queue_owner(e)) for e in self.roster.entities.values() if not self.ledger.is_full(e.gid)
@@ -390,11 +391,8 @@ class Gateway:
         return self.questions.look_up((), ((row.msg_id, row.gid),), then, now)
 
 
-_RECORDED = tuple(StoreAction.__args__)
-
-
 def _in_order(actions: Iterable[Action]) -> list[Action]:
     """Store actions first, hand-overs after them, each in the order they were decided."""
     listed = list(actions)
-    records = [action for action in listed if isinstance(action, _RECORDED)]
-    return [*records, *(action for action in listed if not isinstance(action, _RECORDED))]
+    records = [action for action in listed if isinstance(action, RECORDED)]
+    return [*records, *(action for action in listed if not isinstance(action, RECORDED))]
