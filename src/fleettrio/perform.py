@@ -278,7 +278,6 @@ def _not_done(action: do.Action, why: str) -> Event | None:
     return None
 
 
-do.RECORDED = tuple(do.StoreAction.__args__)
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, ProtocolMisuse)
 _NO_TASK = "its delivery is only just starting"
 
