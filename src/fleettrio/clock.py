@@ -1,7 +1,7 @@
 """The one place that reads a clock.
 
-The environment variable `FLEETTRIO_CLOCK_OFFSET_MS` shifts the wall clock by so many milliseconds (it may be negative):
-for tests and for trying out what a wrong clock does to a fleet.
+The environment variable `FLEETTRIO_CLOCK_OFFSET_MS` shifts the wall clock by so many milliseconds (it may be negative;
+ten years at most): for tests and for trying out what a wrong clock does to a fleet.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from fleettrio.ids import Now, Seconds, WallMs
 __all__ = ("Clock", "SystemClock")
 
 OFFSET_VARIABLE = "FLEETTRIO_CLOCK_OFFSET_MS"
+MOST_OFFSET_MS = 10 * 365 * 24 * 60 * 60 * 1000
+"""Ten years: what is written down under a clock further off could not be said to another host."""
 
 
 class Clock(Protocol):
@@ -36,7 +38,9 @@ class SystemClock:
         try:
             self.offset_ms = int(text)
         except ValueError:
-            raise ConfigError([f"{OFFSET_VARIABLE}: {text!r} is no whole number of milliseconds"]) from None
+            raise ConfigError([f"{OFFSET_VARIABLE}: {text[:40]!r} is no whole number of milliseconds"]) from None
+        if abs(self.offset_ms) > MOST_OFFSET_MS:
+            raise ConfigError([f"{OFFSET_VARIABLE}: {text[:40]} is more than ten years ({MOST_OFFSET_MS} ms)"])
 
     def wall(self) -> WallMs:
         """The wall clock alone; works outside Trio too."""

@@ -238,6 +238,18 @@ def _apply_environment(tables: dict[str, dict[str, Any]], env: Mapping[str, str]
                 tables.setdefault(section, {})[key] = value
         elif variable.startswith(prefixes):
             problems.append(f"{variable}: no such setting{_nearest(variable, keys)}")
+        elif near := _misspelt(variable, keys):
+            problems.append(f'{variable}: no such setting; did you mean "{near}"?')
+
+
+def _misspelt(variable: str, keys: Mapping[str, object]) -> str:
+    """The setting that a variable with an unknown section was meant to be; empty when it is none of ours."""
+    prefix, _, word = variable.partition("_")
+    if prefix != "FLEETTRIO":
+        return ""
+    # Without the prefix, which would make all of them alike.
+    near = difflib.get_close_matches(word, [key.partition("_")[2] for key in keys], n=1, cutoff=0.8)
+    return f"FLEETTRIO_{near[0]}" if near else ""
 
 
 def _from_text(section: str, key: str, text: str) -> Any:

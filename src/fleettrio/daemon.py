@@ -17,7 +17,7 @@ import trio
 
 import fleettrio
 from fleettrio.api.agents import Agents
-from fleettrio.api.callers import CallerRules, hash_token
+from fleettrio.api.callers import CallerRules, TokenUse, hash_token
 from fleettrio.api.health import Health
 from fleettrio.api.messages import Messages
 from fleettrio.api.rpc import Handler, serve
@@ -36,6 +36,7 @@ from fleettrio.errors import ConfigError, FleetTrioError
 from fleettrio.identity import Identity, load_identity, read_operator_token
 from fleettrio.ids import Gid, TraceId, WallMs
 from fleettrio.local.transports import open_transport
+from fleettrio.local.worker_token import worker_token
 from fleettrio.observe import get_logger, set_up_log
 from fleettrio.perform import Performer
 from fleettrio.session import Session
@@ -87,14 +88,15 @@ async def run_daemon(config: Config, env: Mapping[str, str]) -> None:
         stopping = trio.Event()
         if identity.problem:
             log.error("identity", problem=identity.problem)
+        token = read_operator_token(config.paths) or ""
         await performer.start()
         async with trio.open_nursery() as local:
             local.start_soon(_run_signals, stopping, local.cancel_scope, trust)
             await local.start(run_sweep, performer)
             await local.start(run_reads, read_recv, performer)
-            await local.start(_run_agents, watch_recv, performer, env)
+            await local.start(_run_agents, watch_recv, performer, env, token)
             local.start_soon(_run_pruning, store, clock)
-            await local.start(_serve, config, performer, trust, stopping, clock.wall())
+            await local.start(_serve, config, performer, trust, stopping, clock.wall(), token)
             log.info("serving", host=identity.host, fleet=identity.fleet_id, socket=str(config.paths.socket))
             settings = config.broker()
             if settings is None:
@@ -174,11 +176,13 @@ async def _serve(
     trust: Trust,
     stopping: trio.Event,
     started_at: WallMs,
+    operator_token: str,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """The local socket; its methods are the whole of what a client can ask."""
-    messages, agents = Messages(performer), Agents(performer)
+    uses = TokenUse()
+    messages, agents = Messages(performer), Agents(performer, uses)
     health = Health(performer, config, started_at, trust, stopping.set)
     methods: dict[str, Handler] = {
         "hello": health.hello,
@@ -204,12 +208,18 @@ async def _serve(
         "cancel": messages.cancel,
         "trace": messages.trace,
     }
-    token = read_operator_token(config.paths)
+    roster = performer.gateway.roster
     callers = CallerRules(
         uid=os.getuid(),
         human=performer.gateway.settings.me.human,
-        entities=performer.gateway.roster.entities.values,
-        operator_hash=hash_token(token) if token else b"",
+        entities=roster.entities.values,
+        operator_hash=hash_token(operator_token) if operator_token else b"",
+        uses=uses,
+        extra_tokens=lambda: {
+            hash_token(token): entity.gid
+            for entity in roster.entities.values()
+            if (token := worker_token(operator_token, entity))
+        },
     )
     await serve(config.paths.socket, methods, callers, on_close=messages.gone, task_status=task_status)
 
@@ -218,6 +228,7 @@ async def _run_agents(
     watches: trio.MemoryReceiveChannel[do.WatchEntity],
     performer: Performer,
     env: Mapping[str, str],
+    operator_token: str,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -236,7 +247,8 @@ async def _run_agents(
             if watch.present and entity.transport != "pull" and entity.status not in ("away", "gone"):
                 scope = trio.CancelScope()
                 running[entity.gid] = (entity, scope)
-                await nursery.start(_deliver_within, scope, entity, performer, env)
+                token = worker_token(operator_token, entity)
+                await nursery.start(_deliver_within, scope, entity, performer, env, token)
 
 
 def _same_place(one: Entity, other: Entity) -> bool:
@@ -249,12 +261,13 @@ async def _deliver_within(
     entity: Entity,
     performer: Performer,
     env: Mapping[str, str],
+    token: str,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     with scope:
         try:
-            transport = open_transport(entity, env)
+            transport = open_transport(entity, env, token)
         except ConfigError as error:
             log.error("agent cannot be reached", agent=entity.name, problem=str(error))
             task_status.started()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import platformdirs
 
 from fleettrio.errors import ConfigError
 
-__all__ = ("SOCKET_PATH_LIMIT", "Paths", "resolve_paths")
+__all__ = ("SOCKET_PATH_LIMIT", "Paths", "make_run_dir", "resolve_paths")
 
 SOCKET_PATH_LIMIT = 100
 """Bytes. macOS takes 104 with the closing zero, Linux 108."""
@@ -74,17 +76,24 @@ class Paths:
 def resolve_paths(env: Mapping[str, str]) -> Paths:
     """Where this home's files are: below `FLEETTRIO_HOME`, else in the platform's usual folders.
 
-    Raises `ConfigError` when the socket's path is longer than an operating system takes.
+    The socket is never in the platform's runtime folder: that is there in one session of a user and missing in another
+    (cron, ssh, a container), and both have to find the same daemon.
+    Raises `ConfigError` for a relative `FLEETTRIO_HOME`, and when the socket's path is longer than an operating system
+    takes.
     """
     home = env.get("FLEETTRIO_HOME", "")
     if home:
         root = Path(home).expanduser()
         if not root.is_absolute():
-            root = Path.cwd() / root
+            raise ConfigError(
+                [f"FLEETTRIO_HOME: {home!r} is a relative path, so it would be another home in each folder"],
+                hint=f"export FLEETTRIO_HOME={shlex.quote(str(Path.cwd() / root))}",
+            )
         paths = Paths(config_dir=root, state_dir=root / "state", run_dir=root / "run")
     else:
         dirs = platformdirs.PlatformDirs("fleettrio", appauthor=False)
-        paths = Paths(config_dir=dirs.user_config_path, state_dir=dirs.user_state_path, run_dir=dirs.user_runtime_path)
+        state = dirs.user_state_path
+        paths = Paths(config_dir=dirs.user_config_path, state_dir=state, run_dir=state / "run")
     length = len(os.fsencode(paths.socket))
     if length > SOCKET_PATH_LIMIT:
         raise ConfigError(
@@ -92,3 +101,22 @@ def resolve_paths(env: Mapping[str, str]) -> Paths:
             hint="set FLEETTRIO_HOME to a folder with a shorter path",
         )
     return paths
+
+
+def make_run_dir(paths: Paths) -> None:
+    """Make the socket's folder (0700) when it is missing. Raises `ConfigError` when what is there is not ours alone."""
+    folder = paths.run_dir
+    problem = ""
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        problem = f"the folder of the local socket, {folder}, cannot be made: {error.strerror}"
+    else:
+        if stat.S_ISLNK(found.st_mode):
+            problem = f"the folder of the local socket, {folder}, is a symlink"
+        elif found.st_uid != os.geteuid():
+            problem = f"the folder of the local socket, {folder}, belongs to another user"
+    if problem:
+        raise ConfigError([problem], hint="move it away, or set FLEETTRIO_HOME to a folder of your own")

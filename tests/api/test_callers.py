@@ -71,10 +71,35 @@ def test_leaving_the_terminal_does_not_shake_off_the_pane() -> None:
 
 
 @pytest.mark.parametrize("status", ["away", "gone"])
-def test_the_pid_and_terminal_of_a_session_that_ended_are_nobodys(status: str) -> None:
+def test_the_pid_of_a_session_that_ended_is_nobodys(status: str) -> None:
     table = processes(Process(50, 40, TTY), Process(40, 1))
-    found = decide(table, 50, entity("worker", pid=40, tty=TTY, status=status))
-    assert found.name == "human"
+    assert decide(table, 50, entity("worker", pid=40, status=status)).name == "human"
+
+
+def test_the_terminal_of_an_agent_that_is_away_is_not_the_persons_while_its_pane_lives() -> None:
+    """The agent ended, its pane's shell goes on; whoever types there, or was left running there, is told what to do."""
+    table = processes(Process(50, 40, TTY, session=40), Process(40, 1, TTY, session=40))
+    found = decide(table, 50, entity("worker", pid=40, tty=TTY, status="away"), token="operator")
+    assert (found.gid, found.is_person) == ("", False)
+    assert found.problem == "this is the terminal of worker, which is away"
+    assert found.hint == "fleettrio attach --name worker --here"
+
+
+@pytest.mark.parametrize("status", ["idle", "away"])
+def test_a_closed_panes_terminal_that_the_next_pane_got_is_not_the_old_agents(status: str) -> None:
+    table = processes(Process(50, 90, TTY, session=90), Process(90, 1, TTY, session=90))
+    assert decide(table, 50, entity("worker", pid=40, tty=TTY, status=status)).name == "human"
+    newcomer = entity("newcomer", pid=90, tty=TTY)
+    assert decide(table, 50, newcomer, entity("worker", pid=40, tty=TTY, status=status)).name == "newcomer"
+
+
+def test_the_use_of_a_token_is_remembered_and_nobody_elses() -> None:
+    seconds = iter([100.0, 160.0, 160.0])
+    uses = callers.TokenUse(lambda: next(seconds))
+    agents = (entity("a", token="one"), entity("b", token="two"))
+    CallerRules(uid=UID, human=HUMAN, entities=lambda: agents, read=lambda _: None, uses=uses).decide((), UID, "one")
+    assert uses.idle_s("gid-a") == 60.0
+    assert uses.idle_s("gid-b") == float("inf")
 
 
 def test_a_token_is_the_entity_it_was_given_to() -> None:

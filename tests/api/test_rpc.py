@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from fleettrio.api import schema
 from fleettrio.api.callers import Caller, CallerRules, Process, hash_token
@@ -180,19 +181,68 @@ async def test_an_expected_failure_becomes_an_answer_that_says_what_to_do(
     assert error["data"]["exit"] == exit_code
 
 
-@pytest.mark.parametrize("problem", [ProtocolMisuse("our bug"), ZeroDivisionError("our bug")])
-async def test_a_bug_is_not_hidden_from_the_daemon(path: pathlib.Path, problem: Exception) -> None:
+@pytest.mark.parametrize("problem", [ProtocolMisuse("secret"), ZeroDivisionError("secret"), RuntimeError("secret")])
+async def test_a_bug_costs_its_request_and_is_in_the_log_and_the_daemon_goes_on(
+    path: pathlib.Path, problem: Exception
+) -> None:
     async def buggy(params: Any, caller: Caller, connection: Connection) -> schema.Done:
         raise problem
 
-    async def meet_it() -> None:
-        async with serving(path, {"down": buggy}), connected(path) as peer:
-            await peer.ask("down")
-            await peer.line()
+    with capture_logs() as lines:
+        async with serving(path, {"down": buggy, "doctor": done}), connected(path) as peer:
+            await peer.ask("down", request_id=3)
+            answer = await peer.answer()
+            await peer.ask("doctor", request_id=4)
+            assert (await peer.answer())["result"] == {"detail": "done"}
+    data = answer["error"]["data"]
+    assert (answer["id"], data["reason"], data["exit"]) == (3, "internal-error", 3)
+    assert "log" in data["hint"]
+    assert "secret" not in json.dumps(answer)
+    assert [(line["event"], line["method"], line["exc_info"]) for line in lines] == [("internal error", "down", True)]
 
-    with pytest.raises(BaseExceptionGroup) as caught:
-        await meet_it()
-    assert caught.value.subgroup(type(problem)) is not None
+
+async def test_a_bug_at_the_end_of_a_connection_is_survived_too(path: pathlib.Path) -> None:
+    closed = trio.Event()
+
+    async def on_close(connection: Connection) -> None:
+        closed.set()
+        raise ZeroDivisionError
+
+    async with serving(path, {"down": done}, on_close=on_close):
+        async with connected(path) as peer:
+            await peer.ask("down")
+            await peer.answer()
+        with trio.fail_after(5):
+            await closed.wait()
+        async with connected(path) as peer:
+            await peer.ask("down")
+            assert "result" in await peer.answer()
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "word"),
+    [
+        ("attach", {"pid": 2**63}, "pid"),
+        ("attach", {"pid": -1}, "pid"),
+        ("attach", {"name": "x" * 300}, "name"),
+        ("attach", {"command": ["x" * 5000]}, "command"),
+        ("send", {"to": ["a"] * 101, "body": ""}, "to"),
+        ("send", {"to": ["a"], "body": "", "expires_s": 1e300}, "expires_s"),
+        ("send", {"to": ["a"], "body": "", "when": "never"}, "when"),
+        ("wait", {"ids": [], "limit_s": -1}, "limit_s"),
+        ("pull", {"wait_s": -1}, "wait_s"),
+        ("pull", {"limit": 0}, "limit"),
+        ("inbox", {"limit": 2**70}, "limit"),
+    ],
+)
+async def test_a_parameter_out_of_bounds_is_named(
+    path: pathlib.Path, method: str, params: dict[str, Any], word: str
+) -> None:
+    async with serving(path, {method: done}), connected(path) as peer:
+        await peer.ask(method, params)
+        error = (await peer.answer())["error"]
+    assert error["message"].startswith(f"{method}: {word}")
+    assert (error["code"], error["data"]["exit"]) == (-32602, 2)
 
 
 @pytest.mark.parametrize(

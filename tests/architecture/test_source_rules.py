@@ -22,7 +22,10 @@ LONG_FILES = {
     "broker/amqp.py": "the border: no other file may know asyncio or the AMQP libraries",
 }
 """File → why it is one noun all the same."""
-BOUNDARIES = {"tasks/consume.py": "the handling of one delivery: whatever breaks in it is told and costs that one"}
+BOUNDARIES = {
+    "api/rpc.py": "the handling of one request: whatever breaks in it is told, answered, and costs that one",
+    "tasks/consume.py": "the handling of one delivery: whatever breaks in it is told and costs that one",
+}
 """File → why it may catch what nobody foresaw, once."""
 WAITS = ("wait", "until", "eventually", "poll")
 """A function with such a name may sleep between two looks at a condition; nothing else in the tests may sleep."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import shlex
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from fleettrio.clients.cli.connect import try_reload
 from fleettrio.clients.cli.main import COMMANDS
 from fleettrio.clients.cli.main import cli as root
 from fleettrio.errors import ConfigError
-from tests.cli.canned import sent
+from tests.cli.canned import agent, sent
 from tests.cli.fake_daemon import Cli, FakeDaemon
 
 ATTACHED = schema.Attached("gid", "worker", "alpha", "tok'en", True)
@@ -81,11 +83,27 @@ def test_here_is_the_pane_of_this_terminal(
         ("--pane", "%3", "--command", "x"),
         ("--command", "'open"),
         ("--takes", "both"),
+        ("--command", ""),
+        ("--command", "''"),
+        ("--name", ""),
+        ("--name", " "),
     ],
 )
 def test_wrong_use_is_exit_2_and_reaches_no_daemon(cli: Cli, daemon: FakeDaemon, words: tuple[str, ...]) -> None:
     assert cli("attach", *words).code == 2
     assert not daemon.calls
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"), [("%4", "side:%4"), ("default:%4", "default:%4"), ("other:%4", "other:%4")]
+)
+def test_a_pane_without_a_socket_is_one_of_the_tmux_server_around(
+    cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch, given: str, passed: str
+) -> None:
+    daemon.answers["attach"] = ATTACHED
+    monkeypatch.setenv("TMUX", "/tmp/tmux-0/side,12,0")
+    assert cli("attach", "--pane", given).code == 0
+    assert daemon.params_of("attach")[0].pane == passed
 
 
 def test_here_outside_tmux_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +138,46 @@ def test_reload_tells_whether_a_daemon_took_it(
     assert "broker.uris: bad" in capsys.readouterr().err
     daemon.stop()
     assert not try_reload()
+
+
+@pytest.mark.parametrize("group", ["host", "config", "token"])
+def test_a_group_alone_shows_its_help_as_help(cli: Cli, group: str) -> None:
+    ran = cli(group)
+    assert ran.code == 2
+    assert ran.err.startswith("Usage: ")
+    assert "Commands:" in ran.err
+    assert "error:" not in ran.err
+
+
+def test_durations_and_when_are_explained_where_they_are_given(cli: Cli) -> None:
+    text = " ".join(cli("send", "--help").text.split())
+    assert "30s, 30m, 2h, 1d" in text
+    assert "once it waits for input" in text
+    assert "30s" in cli("inbox", "--help").text
+
+
+def test_the_help_names_the_token_command_and_the_options_of_the_demo(cli: Cli) -> None:
+    assert "token" in cli("--help").text
+    text = cli("demo", "--help").text
+    assert "--keep" in text
+    assert "--without-beta" in text
+
+
+LONG = f"{'n' * 32}@{'h' * 32}"
+
+
+def test_an_address_is_never_cut_on_a_terminal(cli: Cli, daemon: FakeDaemon) -> None:
+    name, host = LONG.split("@")
+    daemon.answers["list"] = schema.Fleet("alpha", "prod", [], [agent(name, host)])
+    ours, theirs = pty.openpty()
+    with cli.start("list", stdout=theirs) as process:
+        process.communicate(timeout=30)
+        os.close(theirs)
+        shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.splitlines()]
+    assert lines[1].startswith(f"{LONG}  ")
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_misspelt_command_names_the_near_one(cli: Cli) -> None:

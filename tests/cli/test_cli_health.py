@@ -173,6 +173,19 @@ def test_a_daemon_that_cannot_start_is_told_with_its_own_words(cli: Cli, key_fil
     assert "hint: fleettrio doctor" in ran.err
 
 
+def test_a_folder_of_the_socket_that_is_a_link_is_refused_in_a_sentence(
+    cli: Cli, home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (home / "run").symlink_to(tmp_path)
+    for words in (["up"], ["up", "--foreground"]):
+        with cli.start(*words) as up:
+            _, err = up.communicate(timeout=60)
+        assert up.returncode == 3
+        assert b"run, is a symlink" in b" ".join(err.split())
+        assert b"hint:" in err
+        assert b"Traceback" not in err
+
+
 def test_a_real_daemon_begins_with_up_serves_and_ends_with_down(
     cli: Cli, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,25 +6,28 @@ import os
 import signal
 from typing import Any
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
 from fleettrio.api import schema
 from fleettrio.api.rpc import CallError
-from tests.cli.canned import HOSTILE, MSG, fleet, journal, message, status, view
+from fleettrio.clients.cli.fleetview import trust_of
+from tests.cli.canned import HOSTILE, MSG, TRACE, fleet, host, journal, message, status, view
 from tests.cli.fake_daemon import Cli, FakeDaemon, Ran
 
 HOSTILE_VIEW = view(
     sender=HOSTILE, recipient=HOSTILE * 5, sentence=HOSTILE * 8, detail=HOSTILE, preview=HOSTILE, reason="unroutable"
 )
 SHOWN = schema.Shown([HOSTILE_VIEW], [journal(), journal(peer=HOSTILE, detail=HOSTILE * 9)])
+RECALLED = schema.Shown([msgspec.structs.replace(HOSTILE_VIEW, state="recalled")], SHOWN.journal)
 TRACED = schema.Traced("ab" * 16, [HOSTILE_VIEW, view()], [journal()], ["gamma"])
 
 
-def assert_is_fit_to_show(ran: Ran) -> None:
+def assert_is_fit_to_show(ran: Ran, columns: int = 80) -> None:
     """At most 80 columns, and nothing of a peer's that steers a terminal or opens a line of its own."""
     for line in ran.text.splitlines() + ran.err.splitlines():
-        assert cell_len(line) <= 80, line
+        assert cell_len(line) <= columns, line
         assert not line.startswith("next: rm"), line
     for forbidden in "\x1b\x07\u202e\r":
         assert forbidden not in ran.text + ran.err
@@ -35,11 +38,10 @@ def assert_is_fit_to_show(ran: Ran) -> None:
     [
         ((), "status", status()),
         (("status",), "status", status()),
-        (("list",), "list", fleet()),
         (("inbox",), "inbox", schema.InboxRows("human", [view(), HOSTILE_VIEW])),
         (("inbox", "--sent", "--all"), "inbox", schema.InboxRows("human", [HOSTILE_VIEW])),
         (("show", "9f31c2d4"), "show", SHOWN),
-        (("cancel", "9f31c2d4"), "cancel", SHOWN),
+        (("cancel", "9f31c2d4"), "cancel", RECALLED),
         (("trace", "9f31c2d4", "--local"), "trace", TRACED),
         (("ping", "beta"), "ping", schema.Pong("beta", 12.34, "0.1.0", -1500, False, "worker", HOSTILE)),
     ],
@@ -58,6 +60,39 @@ def test_facts_fit_a_terminal_and_obey_no_peer(
         assert as_json.err == ""
 
 
+def test_a_list_in_a_pipe_cuts_nothing_and_obeys_no_peer(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["list"] = fleet()
+    ran = cli("list")
+    assert_is_fit_to_show(ran, columns=1000)
+    assert "a-worker-with-quite-a-long-name1@alpha " in ran.text
+    assert "worker one-group-with-a-name another-one\n" in ran.text
+    assert "…" not in ran.text
+    assert cli("list", "--json").decoded(schema.Fleet) == fleet()
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        (["recalled"], 0),
+        (["superseded"], 0),
+        (["expired"], 0),
+        (["held", "recalled"], 0),
+        (["injected"], 3),
+        (["held", "injected"], 3),
+        (["drained"], 3),
+        (["unconfirmed"], 3),
+        (["failed"], 3),
+        (["waiting"], 6),
+        (["unknown"], 6),
+    ],
+)
+def test_cancel_is_done_only_when_the_message_will_not_be_delivered(
+    cli: Cli, daemon: FakeDaemon, states: list[str], code: int
+) -> None:
+    daemon.answers["cancel"] = schema.Shown([view(state=state) for state in states], [])
+    assert cli("cancel", "9f31c2d4").code == code
+
+
 def test_the_fleet_view_has_all_a_person_asks_for(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers["status"] = status()
     shown = cli().text
@@ -74,6 +109,52 @@ def test_the_fleet_view_has_all_a_person_asks_for(cli: Cli, daemon: FakeDaemon) 
         assert fact in shown
     assert "problem: beta refuses our messages" in shown
     assert "next: on beta: fleettrio host import fleet.cbor" in shown
+
+
+def test_trust_is_called_both_ways_only_of_a_host_that_was_heard(cli: Cli, daemon: FakeDaemon) -> None:
+    hosts = [
+        host("alpha", trusted=False),
+        host("beta"),
+        host("gamma", status="never-heard", heard_at=0),
+        host("delta", status="revoked", trusted=False),
+        host("omega", refuses_us="unknown-host"),
+    ]
+    words = [trust_of(one) for one in hosts]
+    assert words == ["not in our own fleet file", "both ways", "not heard", "revoked", "it refuses us: unknown-host"]
+    assert trust_of(host("alpha")) == "-"
+    daemon.answers["status"] = status(fleet=schema.Fleet("alpha", "prod-fleet", hosts, []))
+    shown = cli().text
+    assert "alpha (here) · up · not in our own fleet file" in shown
+    assert "both ways" not in shown
+
+
+def _both_sides() -> list[schema.MessageView]:
+    """One message between two agents of this host, as the daemon has it on either side, and one that went away."""
+    here = {"recipient": "worker@alpha", "sentence": "put into worker"}
+    return [
+        view(direction="out", state="waiting", size=0, **here),
+        view(direction="in", state="injected", preview="do it", **here),
+        view("0190a000-0000-7000-8000-0000bbbb2222", size=0),
+    ]
+
+
+def test_show_says_which_side_of_a_message_it_tells_of(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["show"] = schema.Shown(_both_sides(), [])
+    shown = cli("show", "9f31c2d4").text
+    assert "9f31c2d4  at the sender: put into worker" in shown
+    assert "9f31c2d4  at the recipient: put into worker" in shown
+    assert "bbbb2222  worker@beta has not taken it yet" in shown
+    assert "12 bytes: do it" in shown
+    assert "0 bytes" not in shown, "the sender keeps no body, so it does not know how long it was"
+
+
+def test_trace_has_one_line_for_a_message_with_the_recipients_word(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["trace"] = schema.Traced(TRACE, _both_sides(), [], [])
+    lines = cli("trace", "9f31c2d4").text.splitlines()
+    assert [line.split()[0] for line in lines if "@" in line] == ["9f31c2d4", "bbbb2222"]
+    assert "injected" in next(line for line in lines if line.startswith("9f31c2d4"))
+    as_json = cli("trace", "9f31c2d4", "--json").decoded(schema.Traced)
+    assert len(as_json.messages) == 3, "a program gets both sides"
 
 
 def test_a_table_is_plain_in_a_pipe(cli: Cli, daemon: FakeDaemon) -> None:
@@ -145,6 +226,18 @@ def test_what_could_not_be_printed_is_not_confirmed(cli: Cli, daemon: FakeDaemon
         process.communicate(timeout=30)
     assert process.returncode != 0
     assert daemon.params_of("pull")
+    assert not daemon.params_of("confirm")
+
+
+def test_a_full_disk_is_a_clear_error_and_confirms_nothing(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers |= {"pull": schema.Pulled([message(b"x\n" * 50_000)], 9), "confirm": schema.Done()}
+    with open("/dev/full", "wb") as full, cli.start("inbox", "--take", stdout=full) as process:
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert err.startswith(b"error: the output could not be written: No space left")
+    assert b"hint:" in err
+    assert b"Traceback" not in err
+    assert b"Exception" not in err
     assert not daemon.params_of("confirm")
 
 

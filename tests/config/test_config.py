@@ -9,7 +9,7 @@ import pytest
 from fleettrio.broker.port import BrokerSettings
 from fleettrio.config import Config, default_host_id, environment_keys, load_config, resolve_paths
 from fleettrio.errors import ConfigError
-from fleettrio.home import SOCKET_PATH_LIMIT
+from fleettrio.home import SOCKET_PATH_LIMIT, make_run_dir
 from fleettrio.wire.gids import is_name
 
 
@@ -48,6 +48,49 @@ def test_without_a_home_the_platform_says_where(monkeypatch: pytest.MonkeyPatch,
     paths = resolve_paths({})
     assert "fleettrio" in str(paths.config_file)
     assert len({paths.config_dir, paths.state_dir, paths.run_dir}) == 3
+
+
+def test_every_session_of_a_user_finds_the_same_socket(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """A login session has XDG_RUNTIME_DIR, a cron job of the same user has not."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "s"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "r"))
+    in_session = resolve_paths({}).socket
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert resolve_paths({}).socket == in_session
+    assert in_session.is_relative_to(home / "s")
+
+
+def test_a_relative_home_is_refused_with_the_line_that_mends_it() -> None:
+    with pytest.raises(ConfigError, match="relative path") as caught:
+        resolve_paths({"FLEETTRIO_HOME": "here"})
+    assert str(Path.cwd() / "here") in caught.value.hint
+
+
+def test_the_sockets_folder_is_made_for_its_owner_alone(home: Path) -> None:
+    paths = resolve_paths({"FLEETTRIO_HOME": str(home)})
+    make_run_dir(paths)
+    assert paths.run_dir.stat().st_mode & 0o777 == 0o700
+    paths.run_dir.rmdir()
+    paths.run_dir.symlink_to(home)
+    with pytest.raises(ConfigError, match="symlink"):
+        make_run_dir(paths)
+    paths.run_dir.unlink()
+    paths.run_dir.write_text("a file")
+    with pytest.raises(ConfigError, match="cannot be made"):
+        make_run_dir(paths)
+
+
+def test_a_misspelt_section_in_a_variable_names_the_near_setting(home: Path) -> None:
+    assert problems(home, FLEETTRIO_BROKR_URIS="amqps://h") == [
+        'FLEETTRIO_BROKR_URIS: no such setting; did you mean "FLEETTRIO_BROKER_URIS"?'
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKEN", "CLOCK_OFFSET_MS", "FAILPOINT", "MSG_ID", "NO_EXTENSIONS", "FAULT_ROUNDS", "EXPECT"]
+)
+def test_a_variable_that_is_no_setting_is_left_alone(home: Path, name: str) -> None:
+    assert load(home, **{f"FLEETTRIO_{name}": "x"}).is_standalone
 
 
 def test_the_file_is_read_into_broker_settings(home: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fleettrio.core import actions as do
 from fleettrio.core import events as ev
+from fleettrio.ids import WallMs
 from tests.core.builders import World, pair, told
 from tests.core.messages import brief, by_hand
 
@@ -236,7 +237,9 @@ def test_a_clock_behind_what_it_showed_closes_the_lane_until_it_has_caught_up() 
     alpha.clock.turn(0)
     msg_id, actions = brief(alpha, beta)
     assert told(actions) == ["commit waiting", "ack"]
-    assert beta.gateway.inbox.forward.why_waiting(beta.gid("worker"))[0] == "clock-stepped-back"
+    assert beta.gateway.inbox.forward.why_waiting(beta.gid("worker"))[0] == (
+        "this host's clock is 40 s behind what it was: fleettrio doctor --fix clock"
+    )
     assert told(beta.wait(11)) == ["reserve"]
     assert told(beta.ready(msg_id, "worker")) == ["record injecting", "inject"]
 
@@ -282,3 +285,69 @@ def test_a_brief_older_than_the_store_may_have_been_typed_already() -> None:
         "publish OUTCOME alpha unconfirmed(ledger-lost)",
         "ack",
     ]
+
+
+def test_a_neighbours_brief_is_never_ledger_lost() -> None:
+    _, _, beta = pair()
+    beta.clock.advance(1)
+    beta.born = WallMs(beta.clock.now.wall + 3_600_000)  # the clock was ahead when the store was made
+    beta.start()
+    msg_id = beta.send("worker")
+    assert told(beta.last)[:3] == ["sent confirmed", "commit waiting", "reserve"]
+    beta.put_in(msg_id, "worker")
+    assert beta.state(msg_id, "worker") == "injected"
+
+
+# --- superseded
+
+
+def test_a_newer_message_takes_the_place_of_one_that_still_waits_and_its_sender_is_told() -> None:
+    world, alpha, beta = pair()
+    first, _ = brief(alpha, beta)  # in the agent's hands: the transport looks
+    second, _ = brief(alpha, beta, body=b"run the tests")
+    third, _ = brief(alpha, beta, body=b"run the fast tests", supersedes=second)
+    assert beta.state(second, "worker") == "superseded"
+    world.settle()
+    assert alpha.fate(second) == "superseded"
+    beta.put_in(first, "worker")
+    beta.put_in(third, "worker")
+    assert [msg_id for msg_id, _ in beta.injected] == [first, third]
+
+
+def test_what_is_being_typed_already_is_not_superseded() -> None:
+    _, alpha, beta = pair()
+    first, _ = brief(alpha, beta)
+    beta.ready(first, "worker")
+    brief(alpha, beta, supersedes=first)
+    assert beta.state(first, "worker") == "injecting"
+
+
+def test_a_message_that_was_offered_once_is_not_superseded() -> None:
+    _, alpha, beta = pair()
+    first = beta.send("lead@alpha", sender="worker")
+    (publish,) = [p for p in beta.taken() if p.envelope.kind == "SEND"]
+    beta.hand(publish)
+    alpha.get(beta.signed(publish))
+    alpha.pull("lead", "gone")
+    alpha.run(ev.CallEnded(None, "gone", True))
+    beta.send("lead@alpha", sender="worker", supersedes=first)
+    (publish,) = [p for p in beta.taken() if p.envelope.kind == "SEND"]
+    beta.hand(publish)
+    alpha.get(beta.signed(publish))
+    assert alpha.state(first, "lead") == "waiting"
+
+
+def test_nobody_supersedes_the_message_of_another() -> None:
+    _, alpha, beta = pair()
+    brief(alpha, beta)
+    second, _ = brief(alpha, beta)
+    brief(alpha, beta, sender="lead", supersedes=second)
+    assert beta.state(second, "worker") == "waiting"
+
+
+def test_a_neighbours_newer_message_supersedes_too() -> None:
+    _, _, beta = pair()
+    beta.send("worker")
+    second = beta.send("worker")
+    beta.send("worker", supersedes=second)
+    assert beta.state(second, "worker") == beta.fate(second) == "superseded"

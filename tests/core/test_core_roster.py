@@ -7,11 +7,12 @@ import dataclasses
 from fleettrio.core import actions as do
 from fleettrio.core import events as ev
 from fleettrio.core.compose import presence
-from fleettrio.core.roster import MOST_ENTITIES
+from fleettrio.core.roster import MOST_ENTITIES, Target, UnknownRecipient
+from fleettrio.core.rows import Entity
 from fleettrio.ids import Gid
 from fleettrio.wire.bodies import EntityPresence, GatewayPresence
 from fleettrio.wire.signing import Parsed
-from tests.core.builders import TRACE, Host, World, agent, gid_of, pair, salt_of, told
+from tests.core.builders import TRACE, Host, World, agent, fleet_of, gid_of, pair, salt_of, told
 
 
 def beat(host: Host) -> Parsed:
@@ -222,3 +223,76 @@ def test_every_agent_is_watched_and_every_inbox_opened_at_a_sessions_start() -> 
     actions = beta.open()
     assert told(actions) == ["open inbox", "open inbox", "publish PRESENCE gateway"]
     assert not [a for a in actions if isinstance(a, do.RecordPeer)]
+
+
+# --- what cannot be said
+
+
+def unsayable() -> Entity:
+    return agent("odd", "beta", role="r" * 70_000)
+
+
+def test_an_agent_that_cannot_be_announced_is_left_out_and_stops_nothing() -> None:
+    _, alpha, beta = pair()
+    beta.run(ev.Attached(beta.call(), unsayable()))
+    assert told(beta.wait(1.01)) == ["note unsaid malformed"]
+    beta.taken()
+    alpha.get(beat(beta))
+    alpha.wait(3.1)
+    (asked,) = [p for p in alpha.taken() if p.envelope.kind == "ROSTER_ASK"]
+    beta.get(alpha.signed(asked))
+    (answer,) = beta.taken()
+    alpha.get(beta.signed(answer))
+    assert names(alpha) == ["human", "worker"]
+
+
+def test_an_agent_that_cannot_be_announced_can_be_forgotten() -> None:
+    _, _, beta = pair()
+    beta.run(ev.Attached(beta.call(), unsayable()))
+    actions = told(beta.run(ev.Detached(beta.call(), beta.gid("odd"), True)))
+    assert "note unsaid malformed" in actions
+    assert actions[-1] == "resolve attached odd gone"
+    assert beta.gid("odd") not in beta.gateway.roster.entities
+
+
+# --- hosts of the fleet that were never heard
+
+
+def test_a_host_of_the_fleet_that_was_never_heard_is_told_apart_from_an_unknown_one() -> None:
+    alpha, _ = World("alpha", "beta").hosts
+    for address, message in (
+        ("worker@beta", "worker@beta: beta is in the fleet but has not been heard yet (its agents are not known)"),
+        ("worker@gamma", "no host 'gamma' is known here"),
+    ):
+        unknown = alpha.gateway.roster.resolve(address)
+        assert isinstance(unknown, UnknownRecipient)
+        assert unknown.message == message
+    assert "fleettrio ping beta" in alpha.gateway.roster.resolve("worker@beta").hint  # type: ignore[union-attr]
+
+
+def test_a_host_that_joins_the_fleet_is_one_of_it_at_once() -> None:
+    _, alpha, _ = pair()
+    alpha.trust(fleet_of(("alpha", "beta", "gamma"), rev=2))
+    unknown = alpha.gateway.roster.resolve("worker@gamma")
+    assert isinstance(unknown, UnknownRecipient)
+    assert "has not been heard yet" in unknown.message
+
+
+def test_only_addresses_that_exist_are_offered_instead() -> None:
+    _, alpha, _ = pair()
+    for wrong in ("worker@betta", "lead@beta", "wrker@beta"):
+        unknown = alpha.gateway.roster.resolve(wrong)
+        assert isinstance(unknown, UnknownRecipient)
+        offered = unknown.hint.removeprefix("did you mean ").removesuffix("?").split(" or ")
+        assert all(isinstance(alpha.gateway.roster.resolve(address), Target) for address in offered), unknown
+
+
+def test_a_host_never_heard_is_asked_for_its_agents_when_the_session_opens() -> None:
+    world = World("alpha", "beta")
+    alpha, beta = world.hosts
+    beta.open()
+    beta.taken()
+    assert told(alpha.open())[-1] == "publish ROSTER_ASK beta"
+    world.settle()
+    assert names(alpha) == ["human", "worker"]
+    assert isinstance(alpha.gateway.roster.resolve("worker@beta"), Target)

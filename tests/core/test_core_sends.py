@@ -357,6 +357,53 @@ def test_the_same_key_after_the_verdict_says_how_it_stands_now() -> None:
     assert told(alpha.last) == ["resolve injected"]
 
 
+def test_a_key_with_another_body_or_for_others_is_refused() -> None:
+    _, alpha, _ = pair()
+    msg_id = alpha.send("worker@beta", key="k")
+    alpha.taken()
+    for to, body in (("worker@beta",), b"another"), (("human@beta",), b"do it"), (("worker@beta", "lead"), b"do it"):
+        alpha.send(*to, key="k", body=body)
+        (refused,) = alpha.last
+        assert isinstance(refused, do.Fail)
+        assert refused.reason == "key-conflict"
+        assert msg_id[-8:] in refused.message
+    assert alpha.out == []
+
+
+def test_a_key_that_only_the_store_knows_is_compared_too() -> None:
+    _, alpha, _ = pair()
+    msg_id = alpha.send("worker@beta", key="k")
+    (publish,) = alpha.taken()
+    alpha.hand(publish)
+    alpha.verdict(publish)
+    alpha.start()
+    known = (alpha.sent(msg_id),)
+    alpha.send("worker@beta", key="k", known=known)
+    assert told(alpha.last) == ["resolve confirmed"]
+    alpha.send("worker@beta", key="k", body=b"another", known=known)
+    assert told(alpha.last) == ["fail 2 key-conflict"]
+
+
+def test_a_key_still_stands_for_its_message_when_the_recipient_is_gone() -> None:
+    _, _, beta = pair()
+    beta.send("worker", key="k")
+    beta.run(ev.Detached(beta.call(), beta.gid("worker"), True))
+    beta.send("worker", key="k")
+    assert told(beta.last) == ["resolve failed(recipient-gone)"]
+
+
+def test_the_key_of_a_reply_with_another_text_or_to_another_message_is_refused() -> None:
+    _, alpha, beta = pair()
+    first, _ = brief(alpha, beta)
+    beta.put_in(first, "worker")
+    second, _ = brief(alpha, beta)
+    beta.reply(first, "worker", key="r")
+    beta.reply(first, "worker", b"not done", key="r")
+    assert told(beta.last) == ["fail 2 key-conflict"]
+    beta.reply(second, "worker", key="r")
+    assert told(beta.last) == ["fail 2 key-conflict"]
+
+
 def test_a_key_of_another_sender_is_another_key() -> None:
     _, alpha, _ = pair()
     alpha.send("worker@beta", key="k")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from fleettrio.core import events as ev
+from fleettrio.ids import WallMs
 from tests.core.builders import pair, told
 from tests.core.messages import brief
 
@@ -123,3 +126,24 @@ def test_a_notice_that_was_not_confirmed_is_told_again_later() -> None:
     beta.hand(notice)
     assert told(beta.verdict(notice, "nacked")) == []
     assert "publish INJECTED alpha" in told(beta.wait(31))
+
+
+def test_an_epoch_left_by_a_wrong_clock_is_not_built_upon() -> None:
+    world, alpha, beta = pair()
+    beta.epoch = 2**60
+    worker = beta.entities[beta.gid("worker")]
+    beta.entities[worker.gid] = dataclasses.replace(worker, rev=2**60, since=WallMs(2**60))
+    beta.clock.advance(1)
+    actions = told(beta.start())
+    assert "note epoch clock" in actions
+    assert int(beta.settings["epoch"]) == beta.clock.wall
+    beta.open()
+    world.settle()
+    assert alpha.gateway.roster.peers[beta.name].epoch == beta.clock.wall
+
+
+def test_an_epoch_a_little_ahead_of_the_clock_is_built_upon() -> None:
+    _, _, beta = pair()
+    beta.epoch = beta.clock.wall + 3_600_000
+    assert "note epoch clock" not in told(beta.start())
+    assert int(beta.settings["epoch"]) == beta.clock.wall + 3_600_001

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from fleettrio.config import resolve_paths
 from fleettrio.identity import read_operator_token
+from fleettrio.testing.hosts import clean_environment, wait_until
 
 
 class Host:
@@ -20,8 +23,7 @@ class Host:
 
     def __init__(self, home: Path, name: str) -> None:
         self.home = home / name
-        self.env = {key: value for key, value in os.environ.items() if not key.startswith("FLEETTRIO_")}
-        self.env |= {"FLEETTRIO_HOME": str(self.home), "COLUMNS": "80"}
+        self.env = {**clean_environment(), "FLEETTRIO_HOME": str(self.home), "COLUMNS": "80"}
 
     def run(self, *words: str, code: int = 0, **env: str) -> str:
         """What the command printed; the hint of a failed one is in it."""
@@ -124,11 +126,46 @@ def test_an_agent_cannot_change_the_fleet_and_the_operators_token_can(alpha: Hos
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("init",),
+        ("host", "add", "ft-host-1:x", "--yes"),
+        ("host", "import", "/dev/null", "--yes"),
+        ("host", "revoke", "alpha", "--yes"),
+    ],
+)
+def test_inside_an_agents_harness_no_command_changes_the_fleet(alpha: Host, words: tuple[str, ...]) -> None:
+    before = alpha.run("host", "list")
+    shown = alpha.run(*words, code=3, CLAUDECODE="1")
+    assert "not an agent: CLAUDECODE is set here" in " ".join(shown.split())
+    assert alpha.run("host", "list") == before
+
+
+def test_the_running_daemon_says_who_may_change_the_fleet(alpha: Host, beta: Host) -> None:
+    """An agent that hides its token and its harness is still known by its process."""
+    line = line_of(beta.run("init", "--host", "beta"))
+    daemon = re.search(r"process (\d+)", alpha.run("up"))
+    assert daemon is not None
+    try:
+        operator = read_operator_token(resolve_paths(alpha.env))
+        assert operator is not None
+        worker = alpha.run("attach", "--name", "lead", "--pid", str(os.getpid()), FLEETTRIO_TOKEN=operator)
+        assert "FLEETTRIO_TOKEN=" in worker
+        shown = alpha.run("host", "add", line, "--yes", code=3, FLEETTRIO_TOKEN=operator)
+        assert "the daemon says that lead is calling" in " ".join(shown.split())
+        assert "revision 1" in alpha.run("host", "list")
+    finally:
+        os.kill(int(daemon[1]), signal.SIGTERM)  # an agent, as we are now, may not say `down`
+        wait_until("the daemon has ended", lambda: not resolve_paths(alpha.env).socket.exists())
+
+
+@pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (("host", "add", "nonsense", "--yes"), 3, "host line"),
         (("host", "import", "/dev/null", "--yes"), 3, "fleet file"),
         (("host", "revoke", "nobody", "--yes"), 3, "alpha"),
+        (("host", "revoke", "nobody"), 3, "there is no host 'nobody'"),
         (("host", "revoke", "alpha", "--yes"), 3, "owner"),
         (("init", "--new-fleet", "other"), 3, "already in a fleet"),
         (("init", "--new-fleet", "Not A Name"), 2, "fleet name"),
@@ -167,6 +204,21 @@ def test_a_brokers_password_goes_to_a_private_file(beta: Host) -> None:
 def test_a_broker_uri_that_is_none_changes_nothing(beta: Host, uri: str) -> None:
     assert "--broker" in beta.run("init", "--host", "beta", "--broker", uri, code=3)
     assert not (beta.home / "fleettrio.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("amqp://broker.example/fleet", "allow_plaintext"),
+        ("amqps://broker.example/fleet?verify=ignore", "TLS is always verified"),
+    ],
+)
+def test_config_check_and_init_refuse_what_the_daemon_would_refuse(beta: Host, uri: str, said: str) -> None:
+    assert said in " ".join(beta.run("init", "--host", "beta", "--broker", uri, code=3).split())
+    assert not (beta.home / "fleettrio.toml").exists()
+    shown = beta.run("config", "check", code=3, FLEETTRIO_BROKER_URIS=uri)
+    assert said in " ".join(shown.split())
+    beta.run("config", "check", FLEETTRIO_BROKER_URIS="amqp://127.0.0.1/fleet")
 
 
 def test_config_check_names_every_problem_and_config_path_every_file(beta: Host) -> None:

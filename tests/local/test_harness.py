@@ -48,6 +48,8 @@ SCREENS = [
     ("script", screen("hello", "❯"), IDLE, ""),
     ("script", screen("❯ earlier", "[turn 1]", "❯"), IDLE, ""),
     ("script", screen(RULE, "❯ half", "  typed", RULE), IDLE, "half\n  typed"),
+    ("script", screen("❯      ────────────────────", "────"), IDLE, ""),
+    ("script", screen(RULE, "❯ ─── typed", RULE), IDLE, "─── typed"),
     ("script", screen("✻ Working… (2 s)", RULE, "❯", RULE), WORKING, ""),
     ("script", screen("Allow `make`?", "❯ 1. Yes", "  2. No"), BLOCKED, "1. Yes\n  2. No"),
     ("script", screen("no prompt at all"), UNKNOWN, None),

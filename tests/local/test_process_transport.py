@@ -25,6 +25,7 @@ from fleettrio.local.pull import PullTransport
 from fleettrio.local.sanitise import clean
 from fleettrio.local.tmux import TmuxTransport
 from fleettrio.local.transports import open_transport
+from fleettrio.local.worker_token import worker_token
 from fleettrio.testing.agents.room import SOURCE, until
 
 if TYPE_CHECKING:
@@ -254,6 +255,27 @@ async def test_each_entity_gets_its_transport(tmp_path: Path) -> None:
     await is_idle(via)
     assert (tmp_path / "got").read_text() == framed().framed
     assert (tmp_path / "state" / "output" / f"{ENTITY.gid}.log").exists()
+
+
+async def test_its_process_gets_its_own_token_and_never_the_one_of_who_started_the_daemon(tmp_path: Path) -> None:
+    env = {"FLEETTRIO_HOME": str(tmp_path), "FLEETTRIO_TOKEN": "of who started the daemon"}
+    print_token = "sh -c 'cat >/dev/null; printf %s \"$FLEETTRIO_TOKEN\" >token'"
+    command = dataclasses.replace(ENTITY, transport="process", target=print_token, cwd=str(tmp_path))
+    for token in ("", worker_token("the operator's token", command)):
+        via = open_transport(command, env, token)
+        assert isinstance(via, ProcessTransport)
+        await via.deliver(await reserve(via), framed())
+        await is_idle(via)
+        assert (tmp_path / "token").read_text() == token
+
+
+def test_a_worker_token_is_one_agents_and_only_while_it_is_a_command() -> None:
+    command = dataclasses.replace(ENTITY, transport="process", target="work")
+    other = dataclasses.replace(command, gid=Gid("00000000-0000-4000-8000-000000000002"))
+    token = worker_token("a" * 64, command)
+    assert token == worker_token("a" * 64, dataclasses.replace(command, status="working", target="other"))
+    assert token not in (worker_token("b" * 64, command), worker_token("a" * 64, other))
+    assert worker_token("a" * 64, ENTITY) == worker_token("", command) == ""
 
 
 @pytest.mark.parametrize(

@@ -298,6 +298,37 @@ async def test_a_shell_prompt_is_no_agent(room: TmuxRoom) -> None:
     assert "shell" in answer.why
 
 
+async def test_a_program_nobody_described_gets_nothing_while_a_shell_is_at_the_prompt(room: TmuxRoom) -> None:
+    """The shell would run the line; the agent is started there later."""
+    pane = room.run(["env", "PS1=$ ", "bash", "--norc", "--noprofile", "-i"])
+    await until("its prompt", lambda: "$" in room.screen(pane))
+    via = transport(room, f"{room.socket}:{pane}", "line")
+    answer = await refused(via)
+    assert answer.why == "a shell is at the prompt of this pane; start the agent there"
+    assert not answer.gone
+    program = room.folder / "agent.sh"
+    program.write_text("printf 'say: '; read -r line; printf 'got %s' \"$line\"; exec cat >/dev/null\n")
+    room.tmux("send-keys", "-t", pane, f"sh {program}", "Enter")
+    await until("the agent's prompt", lambda: "say:" in room.screen(pane))
+    text = framed()
+    assert (await give(via, text)).outcome is DeliveryOutcome.SUBMITTED
+    await until("the line", lambda: f"got {text.notice}" in room.tmux("capture-pane", "-p", "-J", "-t", pane))
+
+
+async def test_a_composer_painted_over_wrapped_lines_is_empty(room: TmuxRoom) -> None:
+    """tmux keeps its mark of a wrapped line on the row, whatever is painted over it."""
+    pane = room.run(["env", "PS1=$ ", "bash", "--norc", "--noprofile", "-i"])
+    await until("its prompt", lambda: "$" in room.screen(pane))
+    log = room.folder / "painted.jsonl"
+    rows = "x" * (10 * 110)
+    room.tmux("send-keys", "-t", pane, f"clear; echo {rows}; {shlex.join(composer(log))}", "Enter")
+    await until("the composer", lambda: "❯" in room.screen(pane))
+    assert "❯ " + " " * 20 in room.tmux("capture-pane", "-p", "-J", "-t", pane), "its row is marked as wrapped"
+    text = framed()
+    assert (await give(transport(room, f"{room.socket}:{pane}"), text)).outcome is DeliveryOutcome.SUBMITTED
+    assert await until("a turn", StandIn(pane, "", log).turns) == [text.framed]
+
+
 async def test_a_screen_without_a_composer_is_unknown_and_left_alone(room: TmuxRoom) -> None:
     pane = room.run(["cat"])
     answer = await refused(transport(room, f"{room.socket}:{pane}"), "now")

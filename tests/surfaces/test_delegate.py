@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,6 +59,38 @@ def test_a_body_of_three_lines_is_one_turn_and_unframes_to_the_cleaned_body(flee
     done = fleet["alpha"].ok("send", "scribe@beta", "--wait=delivered", given=body.encode())
     assert "injected" in done.text
     assert [unframe(turn) for turn in scribe.turns()] == [clean(body)]
+
+
+WORKER_COMMAND = """
+import hashlib, os, subprocess, sys, time
+from pathlib import Path
+text = sys.stdin.read()
+while Path(sys.argv[1]).exists():
+    time.sleep(0.02)
+answer = f"{os.getpid()} read {len(text)}"
+subprocess.run([sys.executable, "-P", "-m", "fleettrio", "reply", os.environ["FLEETTRIO_MSG_ID"], answer], check=True)
+"""
+
+
+def test_a_worker_that_is_a_command_answers_as_itself_also_after_a_restart(tmp_path: Path) -> None:
+    """It has no terminal: the daemon gives its process an identity that outlives the daemon."""
+    with Fleet(None, "solo") as alone:
+        solo, hold = alone["solo"], tmp_path / "hold"
+        lead = _attach(solo, "lead")
+        program = tmp_path / "worker.py"
+        program.write_text(WORKER_COMMAND)
+        solo.ok("attach", "--name", "worker", "--command", shlex.join([sys.executable, str(program), str(hold)]))
+        done = solo.cli("send", "worker", "count this", "--wait", "--timeout", "30", token=lead)
+        assert done.code == 0, done.err
+        assert " read " in done.text
+
+        hold.touch()
+        done = solo.cli("send", "worker", "and this", "--wait", "--timeout", "2", token=lead)
+        assert done.code == 6, done.err
+        solo.kill()
+        solo.up()
+        hold.unlink()
+        assert " read " in solo.ok("inbox", "--take", "--wait", "20", token=lead).text
 
 
 def test_a_late_reply_is_pulled_after_everything_was_killed(

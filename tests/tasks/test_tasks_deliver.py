@@ -16,7 +16,7 @@ from fleettrio.core.rows import Entity
 from fleettrio.core.topology import InboxQueue
 from fleettrio.errors import StoreError
 from fleettrio.ids import MsgId, Tag
-from fleettrio.local.port import DeliveryOutcome
+from fleettrio.local.port import AgentState, DeliveryOutcome
 from fleettrio.tasks.deliver import run_deliver
 from fleettrio.wire.envelope import Kind, encode_envelope
 from fleettrio.wire.signing import VerifiedEnvelope
@@ -133,6 +133,25 @@ async def test_nothing_written_waits_and_goes_later(beta: Shell) -> None:
         await until_stored(lambda: beta.is_state(msg_id, "worker", "waiting"))
         pane.outcome = DeliveryOutcome.SUBMITTED
         await until_stored(lambda: beta.is_state(msg_id, "worker", "injected"))
+
+
+async def test_an_agent_nobody_sends_to_is_seen_to_leave_and_to_come_back(
+    beta: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleettrio.tasks.deliver.LOOK_IDLE_S", 0.02)
+    pane = Pane()
+
+    def is_seen(status: str) -> bool:
+        return beta.gateway.roster.entities[beta.gid("worker")].status == status
+
+    async with delivering(beta, pane):
+        pane.state_now = AgentState.GONE
+        await until(lambda: is_seen("away"), "away")
+        msg_id = await brief(beta)
+        assert await beta.is_state(msg_id, "worker", "waiting")
+        pane.state_now = AgentState.IDLE
+        await until_stored(lambda: beta.is_state(msg_id, "worker", "injected"))
+    assert len(pane.texts) == 1
 
 
 async def test_without_its_body_nothing_is_typed(beta: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ async def test_the_end_of_a_session_tells_every_sender_that_waits(tmp_path: Path
         async with trio.open_nursery() as nursery:
             for _ in range(3):
                 nursery.start_soon(send)
-            await until(lambda: alpha.gateway.link.open_count >= 3, "three open publishes")
+            await until(lambda: [p.headers["kind"] for p in memory.published].count("SEND") == 3, "three at the broker")
             alpha.now_open.lose()
         states = {str(row.state) for result in results if isinstance(result, Accepted) for row in result.rows}
         assert states == {"outcome-unknown"}
@@ -158,6 +158,23 @@ async def test_the_same_key_at_the_same_time_is_one_message(tmp_path: Path, memo
         await send()
         assert len({view.msg_id for result in results for view in result.messages}) == 1
         assert len(results) == 6
+        await until(lambda: beta.panes[beta.gid("worker")].texts, "the text")
+        assert len(await alpha.store.sent_rows(None)) == 1
+
+
+async def test_a_key_that_the_store_has_with_another_message_is_refused(tmp_path: Path, memory: MemoryBroker) -> None:
+    async with two(tmp_path, memory) as (alpha, beta):
+        messages = Messages(alpha.performer)
+        caller = Caller(gid=alpha.gid("human"), name="human", is_person=True)
+        connection = Connection(pid=1, uid=0)
+        params = schema.Send(to=["worker@beta"], body=b"once", key="k")
+        first = await messages.send(params, caller, connection)
+        alpha.gateway.sends.forget_keys()  # as after a restart: only the store knows it
+        again = await messages.send(params, caller, connection)
+        assert [view.msg_id for view in again.messages] == [view.msg_id for view in first.messages]
+        with pytest.raises(CallFailed, match="key k was used for another message") as refused:
+            await messages.send(schema.Send(to=["worker@beta"], body=b"twice", key="k"), caller, connection)
+        assert (refused.value.exit_code, refused.value.reason) == (2, "key-conflict")
         await until(lambda: beta.panes[beta.gid("worker")].texts, "the text")
         assert len(await alpha.store.sent_rows(None)) == 1
 

@@ -13,12 +13,14 @@ from fleettrio.api.callers import Caller
 from fleettrio.api.problems import Problems, broker_word
 from fleettrio.api.rpc import CallError, Connection
 from fleettrio.api.trust import Trust
+from fleettrio.api.views import REVOKED, is_revoked
 from fleettrio.config import Config
 from fleettrio.core import calls
 from fleettrio.core import events as ev
 from fleettrio.core.link import LinkState
 from fleettrio.core.roster import Target
 from fleettrio.core.rows import Entity, Peer, PeerEntity
+from fleettrio.home import Paths
 from fleettrio.ids import HostId, WallMs
 from fleettrio.perform import Performer
 from fleettrio.wire.gids import new_msg_id
@@ -68,7 +70,7 @@ class Health:
             version=gateway.settings.version,
             pid=os.getpid(),
             started_at=self._started_at,
-            home=str(self._config.paths.state_dir.parent),
+            home=_home(self._config.paths),
             implementation=_accel.IMPLEMENTATION,
             broker=broker_word(gateway.link),
             broker_detail=link.detail,
@@ -99,6 +101,7 @@ class Health:
         name, status = (agent.name, agent.status) if agent else ("", "")
         if host == me.host:
             return schema.Pong(host, 0.0, gateway.settings.version, 0, True, name, status)
+        self._unless_in_vain(host)
         call = self._performer.calls.new()
         msg_id = new_msg_id(self._performer.clock.now().wall, os.urandom(10))
         await self._performer.handle(ev.PingAsked(call, host, msg_id))
@@ -121,10 +124,22 @@ class Health:
             5, "no-answer", f"{host} did not answer within {PING_S:.0f} s", "`fleettrio list`: is it heard?"
         )
 
+    def _unless_in_vain(self, host: HostId) -> None:
+        """Raise at once where no answer can come."""
+        if is_revoked(self._gateway.fleet, host):
+            hint = "it comes back only under another host id, which the owner adds"
+            raise CallError(3, "revoked", f"{host} is revoked: nothing of it is taken here any more", hint)
+        if self._problems.own_key_is_revoked:
+            raise CallError(3, "revoked", "nobody answers this host", REVOKED)
+        if why := self._gateway.link.why_not():
+            raise CallError(8, why[0], why[1], self._problems.link_fix())
+
     async def doctor(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.DoctorReport:
         return schema.DoctorReport([*self._problems.well(), *self._problems.found()])
 
-    async def reload(self, _params: schema.Empty, _caller: Caller, _connection: Connection) -> schema.Reloaded:
+    async def reload(self, _params: schema.Empty, caller: Caller, _connection: Connection) -> schema.Reloaded:
+        if not caller.is_person:
+            raise CallError(3, "not-a-person", "only a person changes whom this host trusts", "run it at a terminal")
         fleet = await self._trust.reload()
         return schema.Reloaded(fleet.fleet_id, fleet.rev, sorted(fleet.hosts))
 
@@ -157,11 +172,11 @@ class Health:
         return schema.HostView(
             host=gateway.settings.me.host,
             is_self=True,
-            status="up",
+            status="revoked" if self._problems.own_key_is_revoked else "up",
             heard_at=self._performer.clock.now().wall,
             offset_ms=0,
             version=gateway.settings.version,
-            trusted=True,
+            trusted=not self._trust.problem,
             refuses_us="",
             we_refuse="",
             agents=len(gateway.roster.entities),
@@ -171,7 +186,7 @@ class Health:
         gateway = self._gateway
         peer = gateway.roster.peers.get(host, Peer(host=host))
         keys = gateway.fleet.hosts[host].keys if host in gateway.fleet.hosts else ()
-        revoked = bool(keys) and all((host, key.gen) in gateway.fleet.revoked for key in keys)
+        revoked = is_revoked(gateway.fleet, host)
         silent = gateway.roster.is_silent(host, self._performer.clock.now().wall)
         status = "revoked" if revoked else "never-heard" if not peer.heard_at else "unknown" if silent else "up"
         return schema.HostView(
@@ -232,12 +247,18 @@ class Health:
 
     def _next_step(self, problems: list[schema.Check], fleet: schema.Fleet) -> str:
         if problems:
-            return problems[0].fix or "fleettrio doctor"
+            return problems[0].fix or problems[0].detail
         if len(fleet.agents) < 2:
             return "fleettrio attach --name NAME makes an agent known"
         return ""
 
 
 def _refused(host: HostId, reason: str) -> CallError:
-    hint = f"on {host}: fleettrio host import FILE (from `fleettrio host export`)"
+    hint = REVOKED if reason == "revoked" else f"on {host}: fleettrio host import FILE (from `fleettrio host export`)"
     return CallError(3, "refused", f"{host} refuses us: {reason}", hint)
+
+
+def _home(paths: Paths) -> str:
+    """The folder a person knows this home by: FLEETTRIO_HOME, else the one with its state."""
+    is_one_folder = paths.state_dir.parent == paths.config_dir
+    return str(paths.config_dir if is_one_folder else paths.state_dir)

@@ -6,6 +6,7 @@ One error shape: `{code, message, data: {reason, hint, exit}}`. A failure of our
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
 import msgspec
@@ -22,17 +23,20 @@ __all__ = (
     "Request",
     "RequestId",
     "busy",
+    "encode",
     "encode_error",
-    "encode_result",
     "failure",
+    "internal_error",
     "parse_params",
     "parse_request",
     "too_long",
 )
 
-_PARSE, _INVALID, _NO_METHOD, _BAD_PARAMS, _FAILED = -32700, -32600, -32601, -32602, -32000
+_PARSE, _INVALID, _NO_METHOD, _BAD_PARAMS, _INTERNAL, _FAILED = -32700, -32600, -32601, -32602, -32603, -32000
 _USAGE = 2
 _RETRY_MS = 1000
+_PLACE = re.compile(r"(.+) - at `\$\.?([^`]+)`")
+"""Where msgspec says which parameter it means."""
 _SHAPE = 'a request is one line: {"jsonrpc":"2.0","id":1,"method":"status","params":{}}'
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -121,11 +125,14 @@ def parse_params(request: Request) -> msgspec.Struct:
         return msgspec.json.decode(request.params, type=kind)
     except _UNREADABLE as problem:
         takes = ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "nothing"
-        raise BadRequest(_BAD_PARAMS, f"{request.method}: {problem}", f"it takes: {takes}") from None
+        text = _PLACE.sub(r"\2: \1", str(problem))
+        raise BadRequest(_BAD_PARAMS, f"{request.method}: {text}", f"it takes: {takes}") from None
 
 
-def encode_result(request_id: RequestId, result: Any) -> bytes:
-    """The line of an answer."""
+def encode(request_id: RequestId, result: Any) -> bytes:
+    """The line of an answer, or of an error where the result is one."""
+    if isinstance(result, ErrorBody):
+        return encode_error(request_id, result)
     return msgspec.json.encode(_Answer(_echoed(request_id), result)) + b"\n"
 
 
@@ -147,6 +154,12 @@ def busy(what: str) -> ErrorBody:
     """Too much at once: come back in a second."""
     hint = f"try again in {_RETRY_MS // 1000} s"
     return ErrorBody(_FAILED, f"too busy: {what}", ErrorData("busy", hint, 3, _RETRY_MS))
+
+
+def internal_error(method: str) -> ErrorBody:
+    """A bug of ours: what it was stands in the log, for it may hold what is not this caller's to see."""
+    hint = "the daemon's log says what it was (`fleettrio config path` shows where)"
+    return ErrorBody(_INTERNAL, f"{method[:80]} failed in the daemon", ErrorData("internal-error", hint, 3))
 
 
 def failure(problem: FleetTrioError) -> ErrorBody:

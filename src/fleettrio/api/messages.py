@@ -43,9 +43,11 @@ class Messages:
         sender = _identity(caller)
         if not params.to:
             raise CallError(_USAGE, "usage", "no recipient was named", "fleettrio send NAME 'text'")
-        if params.key and (known := await self._store.key(params.key, sender)):
-            rows = [row for msg_id in known for row in (await self._store.find(msg_id))[1]]
-            return self._result(rows)
+        if params.expires_s is not None and params.expires_s <= 0:
+            text = f"a message cannot expire {params.expires_s:g} s from now: it would never be delivered"
+            raise CallError(_USAGE, "usage", text, "give --expires a time, as 10m or 2h")
+        to = self._each_once(params.to)
+        known = await self._keyed(params.key, sender)
         wall = self._performer.clock.now().wall
         supersedes = (await self._lookup.sent(params.supersedes, sender)).msg_id if params.supersedes else None
         call = self._performer.calls.new()
@@ -53,9 +55,9 @@ class Messages:
             ev.SendAsked(
                 call=call,
                 sender=sender,
-                to=tuple(params.to),
+                to=to,
                 body=params.body,
-                msg_ids=tuple(new_msg_id(wall, os.urandom(10)) for _ in params.to),
+                msg_ids=tuple(new_msg_id(wall, os.urandom(10)) for _ in to),
                 trace_id=TraceId(os.urandom(16).hex()),
                 when=params.when,
                 intent=params.intent,
@@ -65,14 +67,14 @@ class Messages:
                 live=params.live,
                 supersedes=supersedes,
                 key=params.key,
+                known=known,
             )
         )
         return self._accepted(await self._result_of(call, connection))
 
     async def reply(self, params: schema.Reply, caller: Caller, connection: Connection) -> schema.SendResult:
         sender = _identity(caller)
-        if params.key and (known := await self._store.key(params.key, sender)):
-            return self._result([row for msg_id in known for row in (await self._store.find(msg_id))[1]])
+        known = await self._keyed(params.key, sender)
         original = await self._lookup.received(params.re, sender)
         wall = self._performer.clock.now().wall
         call = self._performer.calls.new()
@@ -84,6 +86,7 @@ class Messages:
                 body=params.body,
                 msg_id=new_msg_id(wall, os.urandom(10)),
                 key=params.key,
+                known=known,
             )
         )
         return self._accepted(await self._result_of(call, connection))
@@ -191,19 +194,37 @@ class Messages:
         inbox, sent = await self._store.by_trace(params.id) if params.id != "@last" else ([], [])
         if not inbox and not sent:
             refused = await self._store.journal(trace_id=TraceId(params.id), limit=1_000)
-            if refused:  # of what was refused nothing is kept but the line that says why
+            if refused and caller.is_person:  # nothing is kept of what was refused but the line that says why
                 host = self._gateway.settings.me.host
                 return schema.Traced(params.id, [], [journal_line(line, host) for line in refused], [])
             inbox, sent = await self._lookup.both(params.id, gid)
         trace_id = (inbox[0] if inbox else sent[0]).trace_id
         inbox, sent = await self._store.by_trace(trace_id)
+        all_ids = {row.msg_id for row in inbox} | {row.msg_id for row in sent}
+        if not caller.is_person:
+            inbox, sent = [r for r in inbox if gid in (r.gid, r.sender)], [r for r in sent if gid in (r.gid, r.sender)]
+        ids = {row.msg_id for row in inbox} | {row.msg_id for row in sent}
         views = [self._sent(row) for row in sent] + [await self._received(row) for row in inbox]
         views.sort(key=lambda view: (view.ts, view.direction != "out"))
         host = self._gateway.settings.me.host
         journal = await self._store.journal(trace_id=trace_id, limit=1_000)
-        return schema.Traced(trace_id, views, [journal_line(line, host) for line in journal], [])
+        lines = [journal_line(line, host) for line in journal if caller.is_person or line.msg_id in ids]
+        return schema.Traced(trace_id, views, lines, [], len(all_ids - ids))
 
     # --- inside
+
+    def _each_once(self, to: Sequence[str]) -> tuple[str, ...]:
+        """The addresses, each recipient once however often and by whatever name it was given."""
+        found: dict[str, str] = {}
+        for address in to:
+            target = self._gateway.roster.resolve(address)
+            found.setdefault(target.gid if isinstance(target, Target) else address, address)
+        return tuple(found.values())
+
+    async def _keyed(self, key: str, sender: Gid) -> tuple[SentRow, ...]:
+        """What the store has under the sender's idempotency key."""
+        ids = (await self._store.key(key, sender) if key else None) or ()
+        return tuple([row for msg_id in ids for row in (await self._store.find(msg_id))[1]])
 
     async def _result_of(self, call: int, connection: Connection) -> object:
         """The call's result; stopped before it, the core forgets the call."""

@@ -6,14 +6,20 @@ import shutil
 
 from fleettrio.api.schema import Check
 from fleettrio.api.trust import Trust
+from fleettrio.api.views import REVOKED, ago, is_revoked
 from fleettrio.config import Config
 from fleettrio.core.link import Link, LinkState
+from fleettrio.core.rows import Entity, Peer
+from fleettrio.core.topology import control_queue
+from fleettrio.ids import WallMs
 from fleettrio.perform import Performer
 
 __all__ = ("Problems", "broker_word")
 
 CLOCK_WARN_MS = 5_000
 DISK_LOW = 200 * 1024 * 1024
+STUCK_MS = 60_000
+"""A message that could not be put into its agent for so long is a person's business."""
 
 _WORDS = {
     LinkState.STANDALONE: "standalone",
@@ -49,18 +55,55 @@ class Problems:
         return checks
 
     def found(self) -> list[Check]:
-        own = self._trust.problem
         return [
-            *(
-                [Check("own key", False, own, "give this host's line to the fleet's owner: fleettrio init")]
-                if own
-                else []
-            ),
+            *self._own_problems(),
             *self._link_problems(),
             *self._store_problems(),
             *self._peer_problems(),
             *self._agent_problems(),
         ]
+
+    @property
+    def own_key_is_revoked(self) -> bool:
+        """True when our own fleet file says so; then nobody takes what we say."""
+        gateway, me = self._gateway, self._gateway.settings.me
+        return gateway.fleet.key(me.host, me.key_gen) == "revoked"
+
+    def link_fix(self) -> str:
+        """What a person does about a link that does not take messages now."""
+        link = self._gateway.link
+        match link.state:
+            case LinkState.UP:
+                return ""
+            case LinkState.STANDALONE:
+                return "give this host a broker: fleettrio init --broker URI"
+            case LinkState.BLOCKED:
+                return "free memory or disk on the broker's machine"
+            case LinkState.SUSPECT:
+                return "look at the broker's machine: is it frozen?"
+            case _ if self._is_name_taken():
+                return "end that other daemon, or give this home another host id"
+            case _ if "login" in link.detail:
+                return "correct [broker] user and the password in its password_file"
+            case _:
+                return "start the broker, or correct [broker] uris in fleettrio.toml"
+
+    def _is_name_taken(self) -> bool:
+        """The broker is well: it keeps our control queue for another connection."""
+        queue, _ = control_queue(self._gateway.settings.me.host)
+        detail = self._gateway.link.detail
+        return queue.name in detail and "exclusive" in detail
+
+    def _own_problems(self) -> list[Check]:
+        if self.own_key_is_revoked:
+            return [Check("own key", False, REVOKED)]
+        say_so = sorted(peer.host for peer in self._peers() if peer.refuses_us == "revoked")
+        if say_so:
+            return [Check("own key", False, f"{REVOKED} (so says {', '.join(say_so)})")]
+        if self._trust.problem:
+            fix = "give this host's line to the fleet's owner: fleettrio init"
+            return [Check("own key", False, self._trust.problem, fix)]
+        return []
 
     def _link_problems(self) -> list[Check]:
         link = self._gateway.link
@@ -69,15 +112,14 @@ class Problems:
                 return []
             case LinkState.BLOCKED:
                 detail = f"the broker takes no messages: {link.detail}"
-                return [Check("broker", False, detail, "free memory or disk on the broker's machine")]
             case LinkState.SUSPECT:
                 detail = "the broker is connected but does not answer"
-                return [Check("broker", False, detail, "look at the broker's machine: is it frozen?")]
+            case _ if self._is_name_taken():
+                queue, _ = control_queue(self._gateway.settings.me.host)
+                detail = f"another daemon uses this host's name ({queue.name} is consumed by it)"
             case _:
-                fix = "start the broker, or correct [broker] uris in fleettrio.toml"
-                if "login" in link.detail:
-                    fix = "correct [broker] user and the password in its password_file"
-                return [Check("broker", False, link.detail or "not connected yet", fix)]
+                detail = link.detail or "not connected yet"
+        return [Check("broker", False, detail, self.link_fix())]
 
     def _store_problems(self) -> list[Check]:
         problems = []
@@ -95,14 +137,19 @@ class Problems:
             problems.append(Check("disk", False, detail, "free some disk space"))
         return problems
 
+    def _peers(self) -> list[Peer]:
+        """The hosts that may trouble us: not those that our own fleet file revokes."""
+        fleet = self._gateway.fleet
+        return [peer for peer in self._gateway.roster.peers.values() if not is_revoked(fleet, peer.host)]
+
     def _peer_problems(self) -> list[Check]:
         problems = []
-        for peer in self._gateway.roster.peers.values():
+        for peer in self._peers():
             host = peer.host
             if peer.we_refuse:
                 fix = f"get a fleet file that names {host}: fleettrio host import FILE"
                 problems.append(Check(f"trust {host}", False, f"we refuse {host}: {peer.we_refuse}", fix))
-            if peer.refuses_us:
+            if peer.refuses_us and peer.refuses_us != "revoked":
                 fix = f"on {host}: fleettrio host import FILE (made here with fleettrio host export)"
                 problems.append(Check(f"trust {host}", False, f"{host} refuses us: {peer.refuses_us}", fix))
             if abs(peer.offset_ms) > CLOCK_WARN_MS:
@@ -118,6 +165,37 @@ class Problems:
             if entity is not None and trouble != "open":
                 fix = "find the other gateway that uses this host's name, and end it"
                 problems.append(Check(f"inbox {entity.name}", False, f"its broker queue is {trouble}", fix))
+        now = self._performer.clock.now().wall
+        for entity in self._gateway.roster.entities.values():
+            problems += self._lane_problems(entity, now)
         if self._gateway.refusals.by_reason["conflict"]:
             problems.append(Check("conflict", False, "a message came with a known id and other bytes", "read the log"))
         return problems
+
+    def _lane_problems(self, entity: Entity, now: WallMs) -> list[Check]:
+        """What waits for one agent and will not go by itself."""
+        name, ledger = entity.name, self._gateway.ledger
+        lane, is_full = ledger.lane(entity.gid), ledger.is_full(entity.gid)
+        head, count = next(lane.heads(), None), lane.count
+        if head is None:
+            return []
+        waits = ("1 message waits" if count == 1 else f"{count} messages wait") + (", its inbox is full" * is_full)
+        if entity.status == "away":
+            fix = f"start it and `fleettrio attach --name {name} …`"
+            return [Check(f"agent {name}", False, f"{name} is away, {waits}", fix)]
+        why, since = self._gateway.inbox.forward.why_waiting(entity.gid)
+        since = max(since, head.arrived_at)
+        if why and now - since > STUCK_MS and not self._is_all_closed():
+            fix = f"look at its pane {entity.target}" if entity.transport == "tmux" else f"look at what {name} does"
+            detail = f"{name} has taken nothing for {ago(since, now)} ({why}), {waits}"
+            return [Check(f"agent {name}", False, detail, fix)]
+        if is_full:
+            fix = f"more stays at the broker until {name} takes some: fleettrio inbox --take"
+            if entity.takes == "push":
+                fix = f"more stays at the broker until {name} takes some: let it finish its work"
+            return [Check(f"agent {name}", False, f"the inbox of {name} is full, {count} messages wait", fix)]
+        return []
+
+    def _is_all_closed(self) -> bool:
+        """Nothing is put into any agent now, which is a problem of its own."""
+        return bool(self._gateway.inbox.forward.closed) or self._gateway.mark.is_ahead(self._performer.clock.now())

@@ -7,7 +7,8 @@ Rules that must not break:
 3. No client can hold anything up: its line, its open requests, its send buffer and the time it may take to read are
    bounded, each on its own connection.
 4. When a connection ends, its running requests are cancelled, then `on_close` runs.
-5. Errors that are part of the contract become an answer; any other exception is a bug and leaves `serve`.
+5. Errors that are part of the contract become an answer. Any other exception is a bug: it is logged, its request is
+   answered with `internal-error`, and connection and daemon go on.
 
 A client keeps its side open until the answer is there: end-of-file means that it is gone.
 """
@@ -18,21 +19,24 @@ import contextlib
 import dataclasses
 import pathlib
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import trio
 
 from fleettrio.api import endpoint, jsonrpc
 from fleettrio.api.callers import Caller, CallerRules, Process
-from fleettrio.api.jsonrpc import BadRequest, CallError, ErrorBody, Request
+from fleettrio.api.jsonrpc import BadRequest, CallError, Request
 from fleettrio.api.schema import Hello
 from fleettrio.errors import FleetTrioError, ProtocolMisuse
+from fleettrio.observe import COUNTERS, get_logger
 
 __all__ = ("CallError", "Connection", "Handler", "Limits", "serve")
 
 _CHUNK = 64 * 1024
 _CLOSE_LIMIT_S = 2.0
+
+log = get_logger("rpc")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +55,16 @@ class Limits:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Connection:
-    """One client. `session` is unique for the life of the daemon; `token` is what its last `hello` showed."""
+    """One client. `session` is unique for the life of the daemon; `token` is what its last `hello` showed.
+
+    `ancestors` are its process and what started that, nearest first.
+    """
 
     pid: int
     uid: int
     session: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
     token: str = ""
+    ancestors: tuple[Process, ...] = ()
 
 
 Handler = Callable[[Any, Caller, Connection], Awaitable[Any]]
@@ -130,28 +138,26 @@ class _Server:
     async def _serve_one(self, stream: trio.SocketStream) -> None:
         connection = Connection(*endpoint.peer_of(stream.socket))
         # In a thread: reading a stuck process's environment blocks.
-        ancestors = await trio.to_thread.run_sync(self.callers.lineage, connection.pid, abandon_on_cancel=True)
-        talk = _Talk(self, stream, connection, ancestors)
+        lineage = self.callers.lineage
+        connection.ancestors = await trio.to_thread.run_sync(lineage, connection.pid, abandon_on_cancel=True)
+        talk = _Talk(self, stream, connection)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(talk.write, nursery.cancel_scope)
                 await talk.read(nursery)
         finally:
             if self._on_close is not None:
-                with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_LIMIT_S):
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_LIMIT_S), _survived("close"):
                     await self._on_close(connection)
 
 
 class _Talk:
     """One connection's two loops: one reads and starts requests, one writes what is ready."""
 
-    def __init__(
-        self, server: _Server, stream: trio.SocketStream, connection: Connection, ancestors: tuple[Process, ...]
-    ) -> None:
+    def __init__(self, server: _Server, stream: trio.SocketStream, connection: Connection) -> None:
         self._server = server
         self._stream = stream
         self._connection = connection
-        self._ancestors = ancestors
         self._running = 0
         # None is the last one: close once everything before it is out.
         self._send, self._outbox = trio.open_memory_channel[bytes | None](server.limits.outbox)
@@ -198,14 +204,20 @@ class _Talk:
             await self._send.send(jsonrpc.encode_error(None, problem.body))
             return
         if self._running >= self._server.limits.in_flight:
-            await self._reply(request, jsonrpc.busy(f"{self._running} requests of this connection are open"))
+            if not request.is_notification:
+                busy = jsonrpc.busy(f"{self._running} requests of this connection are open")
+                await self._send.send(jsonrpc.encode_error(request.id, busy))
             return
         self._running += 1
         nursery.start_soon(self._run, request)
 
     async def _run(self, request: Request) -> None:
         try:
-            await self._reply(request, await self._result(request))
+            answer = jsonrpc.encode_error(request.id, jsonrpc.internal_error(request.method))
+            with _survived(request.method):
+                answer = jsonrpc.encode(request.id, await self._result(request))
+            if not request.is_notification:
+                await self._send.send(answer)
         finally:
             self._running -= 1
 
@@ -217,7 +229,7 @@ class _Talk:
             return problem.body
         if isinstance(params, Hello):
             self._connection.token = params.token
-        caller = self._server.callers.decide(self._ancestors, self._connection.uid, self._connection.token)
+        caller = self._server.callers.decide(self._connection.ancestors, self._connection.uid, self._connection.token)
         try:
             return await handler(params, caller, self._connection)
         except ProtocolMisuse:
@@ -225,15 +237,15 @@ class _Talk:
         except FleetTrioError as problem:
             return jsonrpc.failure(problem)
 
-    async def _reply(self, request: Request, result: Any) -> None:
-        if request.is_notification:
-            return
-        line = (
-            jsonrpc.encode_error(request.id, result)
-            if isinstance(result, ErrorBody)
-            else jsonrpc.encode_result(request.id, result)
-        )
-        await self._send.send(line)
+
+@contextlib.contextmanager
+def _survived(method: str) -> Iterator[None]:
+    """The one place where what nobody foresaw in the handling of a client ends: told with its traceback."""
+    try:
+        yield
+    except Exception:
+        log.exception("internal error", method=method[:80])
+        COUNTERS.count("internal-error", method[:80])
 
 
 async def _unserved(_params: Any, _caller: Caller, _connection: Connection) -> Any:

@@ -1,11 +1,15 @@
 """Parameters and results of every method of the local socket, as types; the reference documentation is made from them.
 
-Bytes travel as base64. Times are milliseconds since the epoch. A client speaks first with `hello`.
+Bytes travel as base64. Times are milliseconds since the epoch. A client speaks first with `hello`. Every parameter has
+a bound, and what is out of it is refused before anything happens.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 __all__ = (
     "METHODS",
@@ -50,6 +54,13 @@ __all__ = (
 )
 
 
+Line = Annotated[str, Meta(max_length=256)]
+"""A name, an address, an id, a label: room for every good one, and none that floods a log."""
+Path = Annotated[str, Meta(max_length=4096)]
+Seconds = Annotated[float, Meta(ge=0)]
+Pid = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
 class Empty(msgspec.Struct, forbid_unknown_fields=True):
     """No parameters."""
 
@@ -63,8 +74,8 @@ class Done(msgspec.Struct):
 class Hello(msgspec.Struct, forbid_unknown_fields=True):
     """Who calls: the token if there is one (an agent's, the operator's), and the client's version."""
 
-    token: str = ""
-    version: str = ""
+    token: Line = ""
+    version: Line = ""
 
 
 class Welcome(msgspec.Struct):
@@ -79,27 +90,28 @@ class Welcome(msgspec.Struct):
 
 
 class Send(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    to: list[str]
+    to: Annotated[list[Line], Meta(max_length=100)]
     body: bytes
-    when: str = "idle"
-    intent: str = "directive"
-    priority: int | None = None
-    expires_s: float | None = None
+    when: Annotated[str, Meta(pattern="^(idle|turn|now)$")] = "idle"
+    intent: Annotated[str, Meta(pattern="^(directive|handoff|warning)$")] = "directive"
+    priority: Annotated[int, Meta(ge=0, le=9)] | None = None
+    expires_s: Annotated[float, Meta(le=1e9)] | None = None
+    """More than 0."""
     wants_reply: bool | None = None
     live: bool = False
-    supersedes: str = ""
-    key: str = ""
+    supersedes: Line = ""
+    key: Line = ""
 
 
 class Reply(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    re: str
+    re: Line
     """The message answered: a full id, a unique ending of at least 4, or `@last` (the newest that came)."""
     body: bytes
-    key: str = ""
+    key: Line = ""
 
 
 class Retry(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
+    id: Line
     body: bytes
 
 
@@ -143,9 +155,9 @@ class SendResult(msgspec.Struct):
 class Wait(msgspec.Struct, forbid_unknown_fields=True):
     """Wait up to `limit_s` (at most 50) for the answer to, or the receipt for, these messages of the caller."""
 
-    ids: list[str]
-    until: str = "answer"
-    limit_s: float = 50.0
+    ids: Annotated[list[Line], Meta(max_length=1000)]
+    until: Line = "answer"
+    limit_s: Seconds = 50.0
 
 
 class InboxMessage(msgspec.Struct, kw_only=True):
@@ -177,9 +189,9 @@ class Waited(msgspec.Struct):
 
 
 class Pull(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    sender: str = ""
-    limit: int = 20
-    wait_s: float = 0.0
+    sender: Line = ""
+    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+    wait_s: Seconds = 0.0
 
 
 class Pulled(msgspec.Struct):
@@ -188,14 +200,14 @@ class Pulled(msgspec.Struct):
 
 
 class Confirm(msgspec.Struct, forbid_unknown_fields=True):
-    cursor: int
+    cursor: Annotated[int, Meta(ge=0)]
 
 
 class Inbox(msgspec.Struct, forbid_unknown_fields=True):
     sent: bool = False
     all: bool = False
     """With final rows too."""
-    limit: int = 50
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 class InboxRows(msgspec.Struct):
@@ -204,7 +216,7 @@ class InboxRows(msgspec.Struct):
 
 
 class Show(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
+    id: Line
 
 
 class JournalLine(msgspec.Struct):
@@ -225,7 +237,7 @@ class Shown(msgspec.Struct):
 
 
 class BodyOf(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
+    id: Line
 
 
 class Body(msgspec.Struct):
@@ -235,11 +247,11 @@ class Body(msgspec.Struct):
 
 
 class Cancel(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
+    id: Line
 
 
 class Trace(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
+    id: Line
     """A trace id, a message id, or an ending of one."""
     local: bool = True
 
@@ -249,21 +261,25 @@ class Traced(msgspec.Struct):
     messages: list[MessageView]
     journal: list[JournalLine]
     silent: list[str]
+    others: int = 0
+    """Messages of this trace between others, which an agent is not shown."""
 
 
 class Attach(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    name: str = ""
-    role: str = ""
-    takes: str = ""
+    name: Line = ""
+    role: Line = ""
+    """A label of at most 64 printable characters."""
+    takes: Line = ""
     """`push`, `pull`, or empty: push with a pane or a command, else pull."""
-    groups: list[str] = []
-    pane: str = ""
+    groups: Annotated[list[Line], Meta(max_length=32)] = []
+    pane: Line = ""
     """A tmux pane id (`%3`); with a socket name: `socket:%3`."""
-    command: list[str] = []
+    command: Annotated[list[Path], Meta(max_length=64)] = []
     """A headless command that takes each message on its standard input."""
-    harness: str = ""
-    cwd: str = ""
-    pid: int = 0
+    harness: Line = ""
+    cwd: Path = ""
+    pid: Pid = 0
+    """The agent's own process, living, of this user."""
     take: bool = False
     """Take the name although a live session holds it (a person's choice)."""
 
@@ -278,12 +294,12 @@ class Attached(msgspec.Struct):
 
 
 class Detach(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
+    name: Line
     forget: bool = False
 
 
 class Token(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
+    name: Line
 
 
 class AgentView(msgspec.Struct, kw_only=True):
@@ -352,7 +368,7 @@ class Status(msgspec.Struct, kw_only=True):
 
 
 class Ping(msgspec.Struct, forbid_unknown_fields=True):
-    target: str
+    target: Line
     """A host, or an agent (`name@host`)."""
 
 

@@ -8,10 +8,17 @@ from fleettrio.api.schema import JournalLine, MessageView
 from fleettrio.core.gateway import Gateway
 from fleettrio.core.rows import InboxRow, InboxState, SentRow, SentState
 from fleettrio.core.words import REFUSED, TRUST_REASONS
-from fleettrio.ids import WallMs, short_id
+from fleettrio.ids import HostId, WallMs, short_id
 from fleettrio.store.tables import JournalRow
+from fleettrio.wire.fleetfile import Fleet
 
-__all__ = ("inbox_view", "journal_line", "sent_view")
+__all__ = ("REVOKED", "ago", "inbox_view", "is_revoked", "journal_line", "sent_view")
+
+REVOKED = (
+    "this host's key was revoked by the fleet's owner; to come back it needs a new host id in a new FLEETTRIO_HOME"
+    " (`fleettrio init --host NEWID`), which the owner adds"
+)
+"""For a revoked host. An import mends nothing there, so nothing else may be advised."""
 
 _EXIT: dict[str, int] = {
     SentState.FAILED: 3,
@@ -23,6 +30,13 @@ _EXIT: dict[str, int] = {
     SentState.UNCONFIRMED: 5,
 }
 _NO_BROKER = ("broker-unreachable", "broker-blocked", "host-silent")
+
+
+def is_revoked(fleet: Fleet, host: HostId) -> bool:
+    """True when our own fleet file revokes every key of `host`."""
+    gone = {gen for name, gen in fleet.revoked if name == host}
+    entry = fleet.hosts.get(host)
+    return bool(gone) and (entry is None or all(key.gen in gone for key in entry.keys))
 
 
 def sent_view(row: SentRow, gateway: Gateway, now: WallMs) -> MessageView:
@@ -102,7 +116,8 @@ def _clock(moment: int) -> str:
     return time.strftime("%H:%M:%S", time.localtime(moment / 1000))
 
 
-def _ago(moment: int, now: WallMs) -> str:
+def ago(moment: int, now: WallMs) -> str:
+    """How long that is, in one unit."""
     seconds = max(0, now - moment) // 1000
     if seconds < 120:
         return f"{seconds} s"
@@ -144,7 +159,7 @@ def _sent_sentence(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) 
 def _waiting(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str:
     if row.to_host == gateway.settings.me.host:
         why, since = gateway.inbox.forward.why_waiting(row.gid)
-        return f"waits for {recipient}" + (f": {why}, {_ago(since, now)}" if why and since else "")
+        return f"waits for {recipient}" + (f": {why}, {ago(since, now)}" if why and since else "")
     if gateway.roster.is_silent(row.to_host, now):
         peer = gateway.roster.peers.get(row.to_host)
         silent = f"silent since {_clock(peer.heard_at)}" if peer and peer.heard_at else "never heard"
@@ -177,7 +192,7 @@ def _mend(reason: str, row: SentRow) -> str:
         case "wrong-fleet":
             return f"The two hosts are of different fleets: compare `fleettrio host list` here and on {host}"
         case "revoked":
-            return f"This host's key is revoked at {host}: its owner decides (`fleettrio host add`)"
+            return REVOKED[0].upper() + REVOKED[1:]
         case "not-authorised":
             return "The owner of the fleet grants it: `fleettrio host add LINE --grants …`"
         case _:
@@ -189,7 +204,7 @@ def _inbox_sentence(row: InboxRow, name: str, gateway: Gateway, now: WallMs) -> 
         case InboxState.WAITING:
             why, since = gateway.inbox.forward.why_waiting(row.gid)
             again = " (it was offered once already)" if row.repeat else ""
-            return f"waits for {name}{again}" + (f": {why}, {_ago(since, now)}" if why and since else "")
+            return f"waits for {name}{again}" + (f": {why}, {ago(since, now)}" if why and since else "")
         case InboxState.INJECTING:
             return f"is being put into {name}"
         case InboxState.OFFERED:

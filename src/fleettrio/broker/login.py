@@ -17,7 +17,7 @@ from fleettrio.broker.port import BrokerSettings
 from fleettrio.errors import ConfigError, LoginRefused
 from fleettrio.private_files import read_private
 
-__all__ = ("Address", "addresses", "tls_context")
+__all__ = ("Address", "addresses", "tls_context", "uri_problems")
 
 _PORTS = {"amqp": 5672, "amqps": 5671}
 
@@ -43,34 +43,40 @@ def addresses(settings: BrokerSettings) -> tuple[Address, ...]:
     Raises `ConfigError` with every problem, `LoginRefused` when there is no password file just now. A user in
     `settings` stands before one in a URI; with neither it is guest.
     """
-    problems: list[str] = [] if settings.uris else ["broker.uris: give at least one"]
+    problems = uri_problems(settings) if settings.uris else ["broker.uris: give at least one"]
+    if problems:
+        raise ConfigError(problems)
     password = _password(settings)
     found: list[Address] = []
-    for place, uri in enumerate(settings.uris):
-        try:
-            parts = urlsplit(uri)
-            port = parts.port
-        except ValueError:
-            problems.append(f"broker.uris[{place}]: is no URI")
-            continue
-        complaint = _complaint(parts, settings)
-        if complaint:
-            problems.append(f"broker.uris[{place}]: {complaint}")
-            continue
+    for parts in map(urlsplit, settings.uris):
         user = settings.user or unquote(parts.username or "guest")
         found.append(
             Address(
                 host=parts.hostname or "",
-                port=port or _PORTS[parts.scheme],
+                port=parts.port or _PORTS[parts.scheme],
                 vhost=unquote(parts.path[1:]) or "/",
                 user=user,
                 password=_first(password, unquote(parts.password or ""), "guest" if user == "guest" else ""),
                 secure=parts.scheme == "amqps",
             )
         )
-    if problems:
-        raise ConfigError(problems)
     return tuple(found)
+
+
+def uri_problems(settings: BrokerSettings) -> list[str]:
+    """What is wrong with the URIs, one line for each bad one. A URI is named by its place: it may hold a password."""
+    problems: list[str] = []
+    for place, uri in enumerate(settings.uris):
+        try:
+            parts = urlsplit(uri)
+            _ = parts.port
+        except ValueError:
+            complaint = "is no URI"
+        else:
+            complaint = _complaint(parts, settings)
+        if complaint:
+            problems.append(f"broker.uris[{place}]: {complaint}")
+    return problems
 
 
 def _first(*choices: str) -> str:

@@ -243,7 +243,8 @@ class SendAsked:
     live: bool = False
     supersedes: MsgId | None = None
     key: str = ""
-    """Idempotency key; kept with the messages."""
+    """Idempotency key; kept with the messages. `known`: the rows that the store has under it already."""
+    known: tuple[SentRow, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +255,7 @@ class ReplyAsked:
     body: bytes
     msg_id: MsgId
     key: str = ""
+    known: tuple[SentRow, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

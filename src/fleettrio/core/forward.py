@@ -23,7 +23,7 @@ from fleettrio.core.ledger import Ledger
 from fleettrio.core.roster import Roster
 from fleettrio.core.rows import InboxRow, InboxState
 from fleettrio.core.timers import Timers
-from fleettrio.core.wallmark import CLOCK_STEPPED_BACK, WallMark
+from fleettrio.core.wallmark import WallMark
 from fleettrio.ids import Gid, MsgId, Now, Seconds, WallMs
 
 __all__ = ("ForwardLane",)
@@ -152,7 +152,7 @@ class ForwardLane:
 
     def _is_closed(self, gid: Gid, agent: _Agent, now: Now) -> bool:
         if self._mark.is_ahead(now):
-            self._note_why(agent, CLOCK_STEPPED_BACK, now)
+            self._note_why(agent, self._mark.why_closed(now), now)
             self._timers.set(("gate", gid), self._mark.caught_up_at(now))
             return True
         if self.closed:

@@ -26,13 +26,12 @@ from fleettrio.core.actions import (
     ProbeStore,
     RecordEntity,
     RecordPeer,
-    RecordSetting,
     Resolve,
     WatchEntity,
 )
 from fleettrio.core.agents import Agents
 from fleettrio.core.arrivals import Arrivals
-from fleettrio.core.beginning import Kept, Settings
+from fleettrio.core.beginning import Kept, Settings, begin_epoch
 from fleettrio.core.calls import PullCall, WaitCall, Waits
 from fleettrio.core.forward import CLOSED
 from fleettrio.core.inbox import Inbox
@@ -71,7 +70,7 @@ class Gateway:
         self.waits = Waits()
         self.mark = WallMark(settings.highest_wall)
         self.link = Link(self.timers, standalone=settings.standalone)
-        self.roster = Roster(me, kept.entities, kept.peers, kept.others, rev=settings.epoch)
+        self.roster = Roster(me, kept.entities, kept.peers, kept.others, settings.epoch, settings.fleet.hosts)
         self.outbox = Outbox(kept.sent, self.roster, self.waits, self.timers)
         self.notices = Notices(me, self.link, self.timers, self._takes, self._tell_neighbour)
         self.ledger = Ledger(self.roster, self.notices, self.timers, settings.limits)
@@ -113,7 +112,10 @@ class Gateway:
 
     def start(self, now: Now) -> list[Action]:
         """Once, before anything else: what the last process left behind is settled, and agents are watched again."""
-        actions: list[Action] = [RecordSetting("epoch", str(self.settings.epoch)), *self.mark.saw(now)]
+        epoch, recorded = begin_epoch(self.settings, now)
+        self.presence.epoch = epoch
+        self.roster.begin(epoch, now.wall)
+        actions = [*recorded, *self.mark.saw(now)]
         actions += self.outbox.start(now)
         actions += [WatchEntity(e, present=True) for e in self.roster.entities.values()]
         actions += self.inbox.start(self._kept_inbox, now)
@@ -237,15 +239,8 @@ class Gateway:
     def _session_opened(self, now: Now) -> list[Action]:
         self.link.opened(now)
         self.inbox_state.clear()
-        self.presence.session_opened(now)
-        actions: list[Action] = [
-            OpenInbox(queue_owner(e)) for e in self.roster.entities.values() if not self.ledger.is_full(e.gid)
-        ]
-        actions += self.presence.beat(now)
-        for peer in list(self.roster.peers.values()):
-            if peer.roster_rev < 0 and peer.heard_at:
-                actions += self.presence.ask_roster(peer.host, now)
-        return [*actions, *self.notices.session_opened(now)]
+        inboxes = [OpenInbox(queue_owner(e)) for e in self.roster.entities.values() if not self.ledger.is_full(e.gid)]
+        return [*inboxes, *self.presence.session_opened(now), *self.notices.session_opened(now)]
 
     def _injected(self, event: ev.Injected, now: Now) -> list[Action]:
         row = self.ledger.get((event.msg_id, event.gid))
@@ -287,7 +282,7 @@ class Gateway:
     def _trust_changed(self, fleet: Fleet, now: Now) -> list[Action]:
         """Effective at once, on waiting messages too. The own fleet id never changes under a running daemon."""
         before, self.fleet = self.fleet, fleet
-        self.questions.trust_rev = fleet.rev
+        self.questions.trust_rev, self.roster.fleet_hosts = fleet.rev, frozenset(fleet.hosts)
         actions: list[Action] = []
         for host in before.hosts:
             if self._is_trusted(before, host) and not self._is_trusted(fleet, host):

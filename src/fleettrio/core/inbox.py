@@ -22,7 +22,7 @@ from fleettrio.core.roster import Roster
 from fleettrio.core.rows import InboxRow, InboxState
 from fleettrio.core.timers import Timers, at_wall
 from fleettrio.core.wallmark import WallMark
-from fleettrio.ids import Gid, HostId, Leaf, MsgId, Now, TraceId, WallMs
+from fleettrio.ids import Gid, HostId, Leaf, MsgId, Now, TraceId, WallMs, short_id
 from fleettrio.wire.envelope import Kind, longest_lifetime_ms
 from fleettrio.wire.signing import VerifiedEnvelope
 
@@ -89,6 +89,8 @@ class Inbox:
         if is_push and row.repeat:
             return [commit, *self.ledger.finish(row, now, InboxState.UNCONFIRMED, reason=LEDGER_LOST)]
         actions: list[Action] = [commit]
+        if message.envelope.supersedes is not None:
+            actions += self._supersede(message.envelope.supersedes, row, now)
         self.ledger.wait(row, now)
         wait = self._waits.answer_wait(gid, row.re, row.sender) if row.kind == Kind.REPLY else None
         pull = None if is_push else self._waits.pull_for(gid, row.sender)
@@ -102,8 +104,24 @@ class Inbox:
             actions += self._notices.owe(row, now)
         return [*actions, *self.ledger.check_full(gid, now)]
 
+    def _supersede(self, older: MsgId, by: InboxRow, now: Now) -> list[Action]:
+        """What its own sender replaces is not delivered any more, as long as nobody was shown it.
+
+        An older message that is not here yet is delivered when it comes: the tombstone that would stop it belongs to
+        the rule set of the next issue.
+        """
+        row = self.rows.get((older, by.gid))
+        if row is None or row.sender != by.sender or row.state is not InboxState.WAITING or row.repeat:
+            return []
+        return self.ledger.finish(row, now, InboxState.SUPERSEDED, detail=f"by {short_id(by.msg_id)}")
+
     def is_before_birth(self, ts: int, host: HostId) -> bool:
-        """True for what was sent, by our clock, before this store was made: it may have been delivered already."""
+        """True for what was sent, by our clock, before this store was made: it may have been delivered already.
+
+        Never a neighbour's: it came straight into this store, and no broker gives it again.
+        """
+        if not self._notices.is_owed(host):
+            return False
         peer = self._roster.peers.get(host)
         return ts - (peer.offset_ms if peer else 0) < self._born
 

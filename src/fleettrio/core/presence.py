@@ -9,16 +9,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 
-from fleettrio.core.actions import Ack, Action, EndSession, RecordPeer, RecordPeerEntities
+from fleettrio.core.actions import Ack, Action, EndSession, Note, RecordPeer, RecordPeerEntities
 from fleettrio.core.compose import Identity, control, presence
 from fleettrio.core.link import ForBeat, ForControl, Link, LinkState
 from fleettrio.core.questions import Questions
 from fleettrio.core.roster import BEAT_S, MOST_ENTITIES, Roster
 from fleettrio.core.rows import Entity, Peer, PeerEntity
 from fleettrio.core.timers import Timers
+from fleettrio.errors import MalformedEnvelope
 from fleettrio.ids import Gid, HostId, Now, Seconds, Tag, TraceId, WallMs
 from fleettrio.wire.bodies import EntityPresence, GatewayPresence, RosterPart
-from fleettrio.wire.envelope import Kind
+from fleettrio.wire.envelope import Envelope, Kind
 from fleettrio.wire.gids import HUMAN_SALT, RESERVED_NAMES, is_name
 from fleettrio.wire.signing import VerifiedEnvelope
 
@@ -68,7 +69,7 @@ class Presence:
         self._link = link
         self._timers = timers
         self._questions = questions
-        self._epoch = epoch
+        self.epoch = epoch
         self._version = version
         self._trace_id = trace_id
         self._seq = 0
@@ -76,10 +77,16 @@ class Presence:
         self._parts: dict[HostId, tuple[int, int]] = {}
         """Revision and number of the roster part that comes next."""
 
-    def session_opened(self, now: Now) -> None:
+    def session_opened(self, now: Now) -> list[Action]:
+        """The first beat, and a question to every host whose agents are not known: one that was never heard, too."""
         self._roster.session_opened()
         self._parts.clear()
         self._own_heard_at = now.mono
+        outdated = [peer.host for peer in self._roster.peers.values() if peer.roster_rev < 0 and peer.heard_at]
+        actions = self.beat(now)
+        for host in [*outdated, *self._roster.unheard()]:
+            actions += self.ask_roster(host, now)
+        return actions
 
     def unblocked(self, now: Now) -> None:
         """The broker takes messages again: our own beat may come back from now on."""
@@ -103,7 +110,7 @@ class Presence:
             return [EndSession(f"own heartbeat not heard for {CANARY_S:.0f} s")]
         self._seq += 1
         body = GatewayPresence(
-            epoch=self._epoch,
+            epoch=self.epoch,
             seq=self._seq,
             roster_rev=self._roster.rev,
             trust_rev=self._questions.trust_rev,
@@ -114,7 +121,7 @@ class Presence:
             clock=now.wall,
         )
         envelope = presence(self._me, None, trace_id=self._trace_id, now=now)
-        return [self._link.publish(ForBeat(), envelope, body.to_bytes())]
+        return self._say(envelope, body, now)
 
     def changed(self, gid: Gid, now: Now) -> None:
         """An entity here changed: announced within a second."""
@@ -125,14 +132,23 @@ class Presence:
         if not self._link.is_open or entity is None:
             return []
         envelope = presence(self._me, gid, trace_id=self._trace_id, now=now)
-        return [self._link.publish(ForBeat(), envelope, entry_of(entity).to_bytes())]
+        return self._say(envelope, entry_of(entity), now)
 
     def gone(self, entity: Entity, now: Now) -> list[Action]:
         if not self._link.is_open:
             return []
         envelope = presence(self._me, entity.gid, trace_id=self._trace_id, now=now)
-        body = entry_of(dataclasses.replace(entity, status="gone", rev=self._roster.rev))
-        return [self._link.publish(ForBeat(), envelope, body.to_bytes())]
+        return self._say(envelope, entry_of(dataclasses.replace(entity, status="gone", rev=self._roster.rev)), now)
+
+    def _say(self, envelope: Envelope, body: GatewayPresence | EntityPresence, now: Now) -> list[Action]:
+        """Publish it. What the wire does not take is left unsaid, with a note: it must not stop all the rest."""
+        try:
+            data = body.to_bytes()
+        except MalformedEnvelope as error:
+            gid = Gid(body.gid) if isinstance(body, EntityPresence) else None
+            detail = str(error)[:200]
+            return [Note("unsaid", None, gid, self._trace_id, self._me.host, "malformed", detail, alarm=True)]
+        return [self._link.publish(ForBeat(), envelope, data)]
 
     # --- hearing
 
@@ -199,7 +215,7 @@ class Presence:
         return self.ask_roster(host, now)
 
     def on_roster_ask(self, message: VerifiedEnvelope, now: Now) -> list[Action]:
-        entities = [entry_of(e) for e in self._roster.entities.values()]
+        entities = [entry for e in self._roster.entities.values() if _is_sayable(entry := entry_of(e))]
         parts = max(1, -(-len(entities) // PART_ENTITIES))
         actions: list[Action] = []
         for part in range(parts):
@@ -251,6 +267,15 @@ def entry_of(entity: Entity) -> EntityPresence:
         head=entity.head,
         rev=entity.rev,
     )
+
+
+def _is_sayable(entry: EntityPresence) -> bool:
+    """False for an entry that the wire does not take; `announce` has noted it."""
+    try:
+        entry.to_bytes()
+    except MalformedEnvelope:
+        return False
+    return True
 
 
 def _peer_entity(host: HostId, entry: EntityPresence) -> PeerEntity:

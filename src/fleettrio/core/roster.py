@@ -45,9 +45,17 @@ class UnknownRecipient:
 
 class Roster:
     def __init__(
-        self, me: Identity, entities: Iterable[Entity], peers: Iterable[Peer], others: Iterable[PeerEntity], rev: int
+        self,
+        me: Identity,
+        entities: Iterable[Entity],
+        peers: Iterable[Peer],
+        others: Iterable[PeerEntity],
+        rev: int,
+        fleet_hosts: Iterable[HostId] = (),
     ) -> None:
         self._me = me
+        self.fleet_hosts = frozenset(fleet_hosts)
+        """The hosts of the fleet file, heard or not."""
         self.entities: dict[Gid, Entity] = {e.gid: e for e in entities}
         self.peers: dict[HostId, Peer] = {p.host: p for p in peers}
         self.others: dict[Gid, PeerEntity] = {e.gid: e for e in others}
@@ -55,6 +63,13 @@ class Roster:
         self._heard_this_session: set[HostId] = set()
 
     # --- own entities
+
+    def begin(self, rev: int, wall: WallMs) -> None:
+        """Revisions go on from `rev`. What a clock that was ahead left in the rows is made sayable again."""
+        self.rev = rev
+        for e in list(self.entities.values()):
+            if e.rev > self.rev or e.since > wall:
+                self.entities[e.gid] = dataclasses.replace(e, rev=min(e.rev, self.rev), since=min(e.since, wall))
 
     def put(self, entity: Entity) -> Entity:
         """Add or change an entity of this host; returns it with the roster revision it got."""
@@ -114,6 +129,11 @@ class Roster:
         self.peers[host] = peer
         return peer
 
+    def unheard(self) -> list[HostId]:
+        """The fleet's other hosts of which no beat was ever taken."""
+        heard = {peer.host for peer in self.peers.values() if peer.heard_at}
+        return sorted(self.fleet_hosts - heard - {self._me.host})
+
     def strangers(self) -> list[HostId]:
         """Hosts of which no beat was ever taken."""
         return [peer.host for peer in self.peers.values() if not peer.heard_at]
@@ -162,6 +182,9 @@ class Roster:
 
     # --- names
 
+    def knows(self, gid: Gid) -> bool:
+        return gid in self.entities or gid in self.others
+
     def address(self, gid: Gid, host: HostId) -> str:
         """`name@host` for showing; a short gid where no name is known."""
         if gid in self.entities:
@@ -179,18 +202,24 @@ class Roster:
         if len(found) > 1:
             choices = ", ".join(sorted(f"{t.name}@{t.host}" for t in found))
             return UnknownRecipient(f"{address!r} means more than one agent: {choices}", "name one with its host")
-        if host and host != self._me.host and host not in self.peers:
-            hosts = sorted({self._me.host, *self.peers})
-            close = difflib.get_close_matches(host, hosts, 1, 0.5)
-            hint = f"did you mean {name}@{close[0]}?" if close else f"hosts known here: {', '.join(hosts)}"
+        if host in self.unheard():
+            text = f"{address}: {host} is in the fleet but has not been heard yet (its agents are not known)"
+            return UnknownRecipient(text, f"`fleettrio ping {host}`, or wait a few seconds after `up`")
+        near = self._near(address, name)
+        if host and host not in {self._me.host, *self.fleet_hosts, *self.peers}:
+            hosts = ", ".join(sorted({self._me.host, *self.fleet_hosts, *self.peers}))
+            hint = f"did you mean {' or '.join(near)}?" if near else f"hosts known here: {hosts}"
             return UnknownRecipient(f"no host {host!r} is known here", hint)
-        addresses = sorted(f"{t.name}@{t.host}" for t in self._all())
-        by_name = {t.name: f"{t.name}@{t.host}" for t in self._all()}
-        near = difflib.get_close_matches(address, addresses, 3, 0.6) or [
-            by_name[n] for n in difflib.get_close_matches(name, by_name, 3, 0.6)
-        ]
         hint = f"did you mean {' or '.join(near)}?" if near else "`fleettrio list` shows who is there"
         return UnknownRecipient(f"no agent {address!r} is known here", hint)
+
+    def _near(self, address: str, name: str) -> list[str]:
+        """Addresses much like the one given, of agents that exist."""
+        addresses = sorted(f"{t.name}@{t.host}" for t in self._all())
+        by_name = {t.name: f"{t.name}@{t.host}" for t in self._all()}
+        return difflib.get_close_matches(address, addresses, 3, 0.6) or [
+            by_name[n] for n in difflib.get_close_matches(name, by_name, 3, 0.6)
+        ]
 
     def _matches(self, address: str) -> Iterator[Target]:
         name, _, host = address.partition("@")

@@ -3,14 +3,12 @@
 The routing fork: a recipient on this host gets the message through the bus, and the broker is not touched; any other
 one by a publish with its gid. A call ends when every recipient has a verdict; the rows say which.
 
-A request may carry an idempotency key: the same key of the same sender stands for the same messages, also while the
-first request is still under way. Key and rows are recorded together.
+A request may carry an idempotency key (`keys`). Key and rows are recorded together.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
 
 from fleettrio._accel import leaf_of
 from fleettrio.core.actions import Action, Fail, Publish, RecordKey, RecordSent, Resolve
@@ -18,12 +16,13 @@ from fleettrio.core.calls import NO_VERDICT_YET, Accepted, Key, SendCall, Waits
 from fleettrio.core.compose import Identity, message
 from fleettrio.core.events import CancelAsked, ReplyAsked, RetryAsked, SendAsked
 from fleettrio.core.inbox import Inbox
+from fleettrio.core.keys import Keys, conflict
 from fleettrio.core.link import ForSent, Link
 from fleettrio.core.outbox import REFUSED, Outbox
 from fleettrio.core.questions import Questions
 from fleettrio.core.roster import Roster, Target, UnknownRecipient
 from fleettrio.core.rows import Entity, SentRow, SentState
-from fleettrio.ids import Gid, Leaf, Now
+from fleettrio.ids import Gid, Leaf, MsgId, Now
 from fleettrio.wire.envelope import (
     Envelope,
     Kind,
@@ -37,8 +36,6 @@ __all__ = ("Sends",)
 
 _NO_BROKER, _FAILED, _USAGE = 8, 3, 2
 _UNDER_WAY = NO_VERDICT_YET | {SentState.CONFIRMED, SentState.HELD, SentState.INJECTED}
-_KEYS_REMEMBERED = 1_024
-"""Far more than can be under way; the store knows the older ones."""
 
 
 class Sends:
@@ -61,7 +58,7 @@ class Sends:
         self._outbox = outbox
         self._questions = questions
         self._body_limit = body_limit
-        self._keyed: OrderedDict[tuple[Gid, str], dict[Key, SentRow]] = OrderedDict()
+        self._keys = Keys()
         self._depth: dict[Gid, int] = {}
         """Highest depth put into an agent of this host lately; its own sends are one deeper."""
 
@@ -71,7 +68,7 @@ class Sends:
     # --- what clients ask
 
     def send(self, event: SendAsked, now: Now) -> list[Action]:
-        if (again := self._again(event.call, event.sender, event.key)) is not None:
+        if (again := self._again(event, event.to, None)) is not None:
             return again
         sender = self._roster.entities.get(event.sender)
         if sender is None:
@@ -110,9 +107,9 @@ class Sends:
         return self._go_out(event.call, list(zip(targets, envelopes, strict=True)), event.body, keyed, now)
 
     def reply(self, event: ReplyAsked, now: Now) -> list[Action]:
-        if (again := self._again(event.call, event.sender, event.key)) is not None:
-            return again
         original = event.original
+        if (again := self._again(event, (original.sender,), original.msg_id)) is not None:
+            return again
         sender = self._roster.entities.get(event.sender)
         if sender is None:
             return [_nobody(event.call)]
@@ -182,25 +179,26 @@ class Sends:
     def not_recorded(self, key: Key, reason: str) -> list[Action]:
         """The publisher could not record it, so not a byte of it left: there is no such message."""
         self._outbox.forget(key)
-        for name in [name for name, rows in self._keyed.items() if key in rows]:
-            del self._keyed[name]
+        self._keys.forget(key)
         text = f"this host cannot record messages: {reason}"
         hint = "free some disk space; `fleettrio doctor`"
         return [_fail(call, _FAILED, "store", text, hint) for call in self._waits.end_sends_of(key)]
 
     def forget_keys(self) -> None:
         """A list of actions could not be recorded: what the last keys stand for is in the store, or nowhere."""
-        self._keyed.clear()
+        self._keys.clear()
 
     # --- inside
 
-    def _again(self, call: int, sender: Gid, key: str) -> list[Action] | None:
-        """The messages that this key stands for already; None when it is new (or none was given)."""
-        rows = self._keyed.get((sender, key)) if key else None
-        if rows is None:
+    def _again(self, event: SendAsked | ReplyAsked, to: tuple[str, ...], re: MsgId | None) -> list[Action] | None:
+        """The answer when its key stands for messages already; None when it is new (or none was given)."""
+        rows = self._keys.rows(event.sender, event.key, event.known)
+        if not rows:
             return None
+        if differs := conflict(event.call, event.key, rows.values(), event.body, to, self._roster, re):
+            return [differs]
         latest = {name: self._outbox.get(name) or row for name, row in rows.items()}
-        return self._waits.add_send(SendCall(call, latest))
+        return self._waits.add_send(SendCall(event.call, latest))
 
     def _silent(self, targets: list[Target], now: Now) -> Target | None:
         """The first target whose host is known to be silent; nothing is known while a session settles."""
@@ -226,16 +224,11 @@ class Sends:
             rows[(row.msg_id, row.gid)] = row
             actions += more
         if keyed:
-            self._remember(keyed, rows)
+            self._keys.remember(keyed, rows)
             if not any(isinstance(action, Publish) and action.keyed for action in actions):
                 actions.insert(0, keyed)
         latest = {key: self._outbox.get(key) or row for key, row in rows.items()}
         return [*actions, *self._waits.add_send(SendCall(call, latest))]
-
-    def _remember(self, keyed: RecordKey, rows: dict[Key, SentRow]) -> None:
-        self._keyed[(keyed.sender, keyed.key)] = rows
-        if len(self._keyed) > _KEYS_REMEMBERED:
-            self._keyed.popitem(last=False)
 
     def _row(self, target: Target, envelope: Envelope, header: bytes, body: bytes) -> SentRow:
         return SentRow(

@@ -1,7 +1,7 @@
 """The highest wall time that this host has seen.
 
 While the clock stands more than 30 s behind it, nobody can say what has expired and what was delivered already: the
-forward lane is closed (`clock-stepped-back`) until the clock has caught up, or a person says that it is right.
+forward lane is closed until the clock has caught up, or a person says that it is right.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from fleettrio.core.actions import Action, RecordSetting
 from fleettrio.core.timers import at_wall
 from fleettrio.ids import Now, Seconds, WallMs
 
-__all__ = ("CLOCK_STEPPED_BACK", "SETTING", "WallMark")
+__all__ = ("SETTING", "WallMark")
 
-CLOCK_STEPPED_BACK = "clock-stepped-back"
 SETTING = "highest-wall"
 SLACK_MS = 30_000
 RECORD_EVERY_MS = 60_000
@@ -34,6 +33,11 @@ class WallMark:
     def is_ahead(self, now: Now) -> bool:
         """True while the clock is too far behind what it showed before."""
         return now.wall < self.highest - SLACK_MS
+
+    def why_closed(self, now: Now) -> str:
+        """Why nothing is delivered while the mark is ahead, as a sentence."""
+        behind_s = (self.highest - now.wall) // 1000
+        return f"this host's clock is {behind_s} s behind what it was: fleettrio doctor --fix clock"
 
     def caught_up_at(self, now: Now) -> Seconds:
         return at_wall(WallMs(self.highest - SLACK_MS), now)

@@ -24,6 +24,9 @@ __all__ = ("Harness", "Reading", "harness_names", "load_harness", "parse_harness
 FALLBACK = "line"
 """For programs nobody described: no bracketed paste, so they get one typed line, never a message."""
 
+_LINES_ONLY = re.compile(r"[\s\u2500-\u259f]+")
+"""Box drawing and blanks: a border beside or below the input, nothing that anybody typed."""
+
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=120)]
 
 
@@ -44,7 +47,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     tail: Annotated[int, msgspec.Meta(ge=1, le=200)] = 24
     enter: EnterForm = "Enter"
     output_is_evidence: bool = False
-    shell_is_agent: bool = False
     max_bytes: Annotated[int, msgspec.Meta(ge=256)] = 1_048_576
     settle_s: _Seconds = 0.3
     echo_s: _Seconds = 5.0
@@ -79,8 +81,6 @@ class Harness:
     """The form tried first; the other one is tried once."""
     output_is_evidence: bool
     """Any new line of text after Enter shows that a turn began (programs that do not say when they work)."""
-    shell_is_agent: bool
-    """False: an interactive shell in the pane means that the agent ended."""
     max_bytes: int
     """A longer text is announced by the notice instead."""
     settle_s: float
@@ -138,7 +138,6 @@ def parse_harness(name: str, data: bytes) -> Harness:
         tail=file.tail,
         enter=file.enter,
         output_is_evidence=file.output_is_evidence,
-        shell_is_agent=file.shell_is_agent,
         max_bytes=file.max_bytes,
         settle_s=file.settle_s,
         echo_s=file.echo_s,
@@ -168,6 +167,8 @@ def _draft(harness: Harness, screen: Screen) -> str | None:
         return None
     last = matches[0]
     draft = (last["draft"] or "").strip(harness.draft_ornament + " \t\n\xa0")
+    if _LINES_ONLY.fullmatch(draft):
+        return ""
     if harness.placeholder is not None and harness.placeholder.fullmatch(draft):
         return ""
     return draft

@@ -58,7 +58,7 @@ class ProcessTransport:
         if not argv:
             raise ConfigError(["no command was given for a process agent"], hint="attach it with --command")
         self._argv = tuple(argv)
-        # The daemon may itself have been started by an agent: who that was is nobody else's identity.
+        # As in `open_transport`: who started the daemon is nobody else's identity.
         self._env = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED} | dict(env or {})
         self._cwd = cwd or None
         self._output = output

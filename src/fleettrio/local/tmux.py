@@ -9,12 +9,15 @@ Rules:
    copy mode or an emptied composer end `unconfirmed`, without Enter.
 3. `submitted` needs evidence that a turn began. Without it the other form of Enter is tried once, and only while the
    text still stands there. The paste is never repeated.
-4. Into an agent that works (`now`) the text is queued at best: `unconfirmed` (mid-turn).
+4. At a shell's prompt nothing is typed, for whatever harness: the shell would run it. A program nobody described may
+   not have been started yet, so its message waits; any other harness's agent has ended.
+5. Into an agent that works (`now`) the text is queued at best: `unconfirmed` (mid-turn).
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import re
 import weakref
@@ -62,14 +65,13 @@ class TmuxTransport:
         self._harness = harness
         self._lock = _locks.setdefault((socket, self._pane), trio.Lock())
         self._born: int | None = None
+        self._seen = AgentState.UNKNOWN
 
     async def state(self) -> AgentState:
-        """Look, change nothing. A tmux that cannot be asked is `unknown`."""
-        try:
-            look = await self._look()
-        except TmuxError:
-            return AgentState.UNKNOWN
-        return self._judge(look, "now").state
+        """Look, change nothing. While tmux cannot be asked the state is what it was last, at first `unknown`."""
+        with contextlib.suppress(TmuxError):
+            self._seen = self._judge(await self._look(), "now").state
+        return self._seen
 
     async def reserve(self, when: str) -> Reserved | NotReady:
         """All checks for a delivery with `when`. Writes nothing."""
@@ -124,7 +126,7 @@ class TmuxTransport:
         first = self._harness.enter
         for form in (first, OTHER_FORM[first]):
             ready = await self._look()
-            if ready is None or not self._takes_enter(ready):
+            if ready is None or ready.at_shell_prompt or not self._takes_enter(ready):
                 return _unconfirmed(f"{_trouble(ready)}; Enter was not pressed")
             if not self._stands(ready, mark):
                 return _unconfirmed("the text is not in the composer any more; Enter was not pressed")
@@ -174,9 +176,10 @@ class TmuxTransport:
         """Whether the composer holds our text. A long one may push the prompt off the screen; its end is seen then."""
         draft = look.reading.draft
         if draft is None:
-            return any(mark in line for line in look.screen.lines)
+            return mark in "".join(look.screen.lines)
         pasted = self._harness.pasted
-        return mark in draft or (pasted is not None and pasted.search(draft) is not None)
+        # A narrow pane may break the line inside the mark.
+        return mark in draft.replace("\n", "") or (pasted is not None and pasted.search(draft) is not None)
 
     def _judge(self, look: _Look | None, when: str) -> Reserved | NotReady:
         """Whether something may be put in now."""
@@ -187,8 +190,10 @@ class TmuxTransport:
             return NotReady(AgentState.GONE, f"the program in pane {self._pane} has ended", gone=True)
         if self._born != facts.pid:
             return NotReady(AgentState.GONE, f"another program was started in pane {self._pane}", gone=True)
-        if look.at_shell_prompt and not self._harness.shell_is_agent:
+        if look.at_shell_prompt and self._harness.bracketed_paste:
             return NotReady(AgentState.GONE, f"the agent has ended: pane {self._pane} is at a shell prompt", gone=True)
+        if look.at_shell_prompt:
+            return NotReady(AgentState.UNKNOWN, "a shell is at the prompt of this pane; start the agent there")
         if facts.in_mode:
             return NotReady(reading.state, "its pane is in copy mode")
         if reading.state is AgentState.BLOCKED:
@@ -202,7 +207,7 @@ class TmuxTransport:
         return Reserved(look.generation, reading.state)
 
     async def _look(self) -> _Look | None:
-        screen = await self._tmux.look(self._pane)
+        screen = await self._tmux.look(self._pane, joined=self._harness.composer_is_last_line)
         if screen is None:
             return None
         facts = screen.facts
@@ -234,7 +239,7 @@ def _words(look: _Look) -> collections.Counter[str]:
 def _trouble(look: _Look | None) -> str:
     if look is None:
         return "the pane vanished"
-    if look.screen.facts.dead:
+    if look.screen.facts.dead or look.at_shell_prompt:
         return "the program ended"
     return "the pane went into copy mode" if look.screen.facts.in_mode else "a dialog opened"
 

@@ -81,7 +81,7 @@ class PaneFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Screen:
-    """A pane and its visible lines at one moment. Wrapped lines are joined; blanks at the ends of lines are off."""
+    """A pane and its visible lines at one moment; blanks at the ends of lines are off."""
 
     facts: PaneFacts
     lines: tuple[str, ...]
@@ -124,14 +124,18 @@ class Tmux:
         return _read_facts(done.stdout.decode("utf-8", "replace").rstrip("\n"))
 
     async def capture(self, pane: str) -> tuple[str, ...] | None:
-        """The visible lines, None when there is no such pane."""
-        screen = await self.look(pane)
+        """The visible lines, wrapped ones joined; None when there is no such pane."""
+        screen = await self.look(pane, joined=True)
         return screen.lines if screen else None
 
-    async def look(self, pane: str) -> Screen | None:
-        """Facts and lines of one moment; None when there is no such pane."""
-        show = ("display-message", "-p", "-t", pane, _FORMAT, ";", "capture-pane", "-p", "-J", "-t", pane)
-        done = await self._run(*show)
+    async def look(self, pane: str, *, joined: bool) -> Screen | None:
+        """Facts and lines of one moment; None when there is no such pane.
+
+        `joined` makes one line of what tmux wrapped. It goes by marks that stay on a row when a program paints over
+        it, so a painted screen is read row by row.
+        """
+        capture = ("capture-pane", "-p", *(["-J"] if joined else []), "-t", pane)
+        done = await self._run("display-message", "-p", "-t", pane, _FORMAT, ";", *capture)
         first, _, rest = done.stdout.decode("utf-8", "replace").partition("\n")
         facts = _read_facts(first)
         if facts is None:

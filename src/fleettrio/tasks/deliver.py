@@ -26,6 +26,11 @@ __all__ = ("frame_facts", "run_deliver")
 
 WRITE_LIMIT_S = 60.0
 LOOK_AGAIN_S = 0.5
+"""While it works or is blocked."""
+LOOK_IDLE_S = 60.0
+"""While nothing waits: only to see it leave."""
+LOOK_AWAY_S = 1.0
+"""At first while it is away; then as long again as it has been away, at most `LOOK_IDLE_S`."""
 _ENDED = "its delivery task ended"
 
 log = get_logger("deliver")
@@ -61,9 +66,8 @@ async def _deliver(
     reserved: Reserved | None = None
     await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
     while True:
-        is_busy = performer.gateway.roster.entities.get(entity.gid, entity).status in ("working", "blocked")
         request: Reserve | Inject | None = None
-        with trio.move_on_after(LOOK_AGAIN_S) if is_busy else trio.CancelScope():
+        with trio.move_on_after(_pause_s(performer.gateway.roster.entities.get(entity.gid, entity), performer)):
             request = await work.receive()
         if request is None:
             await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
@@ -73,6 +77,16 @@ async def _deliver(
             await performer.handle(_undone(request))
         else:
             await _write(request.row, reserved, transport, performer)
+
+
+def _pause_s(entity: Entity, performer: Performer) -> float:
+    """How long nothing needs to be looked at, unless there is something to deliver."""
+    if entity.status in ("working", "blocked"):
+        return LOOK_AGAIN_S
+    if entity.status == "away":
+        away_s = (performer.clock.now().wall - entity.since) / 1000
+        return min(max(away_s, LOOK_AWAY_S), LOOK_IDLE_S)
+    return LOOK_IDLE_S
 
 
 async def _give_back(work: trio.MemoryReceiveChannel[Reserve | Inject], performer: Performer) -> None:

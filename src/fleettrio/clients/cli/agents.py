@@ -22,6 +22,7 @@ from fleettrio.api.schema import (
     Token,
 )
 from fleettrio.clients.cli.connect import TOKEN_VARIABLE, connect
+from fleettrio.clients.cli.fleetview import trust_of
 from fleettrio.clients.cli.table import at_time, note, print_json, print_table, say
 from fleettrio.local.sanitise import one_line
 
@@ -37,24 +38,24 @@ _PANE = re.compile(r"([A-Za-z0-9_.-]+:)?%\d+")
     "  fleettrio attach --name worker --pane %3 --harness script\n"
     "  fleettrio attach --name batch --command './work.sh --quiet'",
 )
-@click.option("--name", default="", help="Its name; without one it is made from harness and folder.")
+@click.option("--name", help="Its name; without one it is made from harness and folder.")
 @click.option("--role", default="", help="A label, as lead or worker.")
 @click.option("--takes", type=click.Choice(["push", "pull"]), help="Messages are put into it, or it fetches them.")
 @click.option("--pane", default="", metavar="PANE", help="The tmux pane it lives in: %3, or socket:%3.")
 @click.option("--here", is_flag=True, help="The tmux pane of this terminal.")
-@click.option("--command", default="", help="A command that takes each message on its standard input.")
-@click.option("--harness", default="", help="What runs there, as claude or script: how to type into it.")
+@click.option("--command", help="A command that takes each message on its standard input.")
+@click.option("--harness", default="", help="What runs there: claude codex opencode script line.")
 @click.option("--group", "groups", multiple=True, help="A group it belongs to; may be given several times.")
 @click.option("--pid", type=click.IntRange(1), help="Its process: what that starts, speaks for it.")
 @click.option("--take", is_flag=True, help="Take the name although a live session holds it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def attach(
-    name: str,
+    name: str | None,
     role: str,
     takes: str | None,
     pane: str,
     here: bool,
-    command: str,
+    command: str | None,
     harness: str,
     groups: tuple[str, ...],
     pid: int | None,
@@ -65,8 +66,10 @@ def attach(
 
     Standard output is a line for the agent's shell, with its token.
     """
+    if name is not None and not name.strip():
+        raise click.UsageError("--name is empty: give a name, or leave --name out")
     request = Attach(
-        name=name,
+        name=name or "",
         role=role,
         takes=takes or "",
         groups=list(groups),
@@ -85,23 +88,35 @@ def attach(
 
 
 def _pane_of(pane: str, *, here: bool) -> str:
+    """The pane as the daemon takes it: `%3` on tmux's default server, `socket:%3` on another one.
+
+    Without a socket it is a pane of the server that this command runs in, if it runs in one: what `%3` means there.
+    """
     if pane and here:
         raise click.UsageError("--pane and --here were both given: one is enough")
+    tmux = os.environ.get("TMUX", "")
     if here:
-        if not os.environ.get("TMUX") or not os.environ.get("TMUX_PANE"):
+        pane = os.environ.get("TMUX_PANE", "") if tmux else ""
+        if not pane:
             raise click.UsageError("--here: this terminal is no tmux pane (start tmux, or give --pane)")
-        server = os.path.basename(os.environ["TMUX"].rsplit(",", 2)[0])
-        pane = os.environ["TMUX_PANE"] if server == "default" else f"{server}:{os.environ['TMUX_PANE']}"
+    server = os.path.basename(tmux.rsplit(",", 2)[0])
+    if pane.startswith("%") and server not in ("", "default"):
+        pane = f"{server}:{pane}"
     if pane and _PANE.fullmatch(pane) is None:
         raise click.UsageError(f"{pane!r} is no pane: write %3, or socket:%3 (tmux list-panes -a -F '#{{pane_id}}')")
     return pane
 
 
-def _argv_of(command: str) -> list[str]:
+def _argv_of(command: str | None) -> list[str]:
+    if command is None:
+        return []
     try:
-        return shlex.split(command)
+        argv = shlex.split(command)
     except ValueError as problem:
         raise click.UsageError(f"--command: {problem}") from None
+    if not argv or not argv[0]:
+        raise click.UsageError("--command is empty: name a program, as in --command './work.sh --quiet'")
+    return argv
 
 
 def _give_token(attached: Attached, *, as_json: bool) -> int:
@@ -125,7 +140,7 @@ def detach(name: str, forget: bool) -> int:
     return 0
 
 
-@click.group(hidden=True, epilog="\b\nExample:\n  fleettrio token create --name ci")
+@click.group(epilog="\b\nExample:\n  fleettrio token create --name ci")
 def token() -> None:
     """Tokens for programs without a terminal."""
 
@@ -174,6 +189,7 @@ def print_agents(agents: list[AgentView]) -> None:
             )
             for agent in agents
         ),
+        has_address=True,
     )
 
 
@@ -192,19 +208,8 @@ def print_hosts(hosts: list[HostView]) -> None:
             )
             for host in hosts
         ),
+        has_address=True,
     )
-
-
-def trust_of(host: HostView) -> str:
-    """Who refuses whom, in a few words."""
-    if host.is_self:
-        return "-"
-    problems = [] if host.trusted else ["not in our fleet file"]
-    if host.refuses_us:
-        problems.append(f"it refuses us: {host.refuses_us}")
-    if host.we_refuse:
-        problems.append(f"we refuse it: {host.we_refuse}")
-    return "; ".join(problems) or "both ways"
 
 
 @click.command(epilog="\b\nExamples:\n  fleettrio ping beta\n  fleettrio ping worker@beta --json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -14,7 +15,7 @@ from fleettrio.errors import ConfigError
 from fleettrio.identity import read_host_key
 from fleettrio.private_files import write_private
 
-__all__ = ("add_broker", "config")
+__all__ = ("add_broker", "border_problems", "config")
 
 _SECTIONS = ("host", "broker", "limits", "timers", "log")
 
@@ -72,6 +73,9 @@ def show(as_json: bool) -> None:
 def check() -> None:
     """Read the configuration and name every problem in it; exit 3 when there is one."""
     checked = load_config(os.environ)
+    problems = border_problems(checked)
+    if problems:
+        raise ConfigError(problems, hint=f"edit [broker] in {checked.paths.config_file}")
     where = checked.paths.config_file
     click.echo(f"ok: {where}" if where.exists() else f"ok: no {where}, so the defaults apply")
 
@@ -101,6 +105,22 @@ def path(which: str | None, as_json: bool) -> None:
             click.echo(f"{name:11}{getattr(view, name)}")
 
 
+def border_problems(config_: Config) -> list[str]:
+    """What the daemon would refuse when it connects: plaintext to another machine, options in a URI, a bad CA file."""
+    # Imported here: the border's types load Trio, which no other command of this file needs.
+    from fleettrio.broker.login import tls_context, uri_problems
+
+    settings = config_.broker()
+    if settings is None:
+        return []
+    problems = uri_problems(settings)
+    try:
+        tls_context(settings.ca_file)
+    except ConfigError as error:
+        problems += error.problems
+    return problems
+
+
 def add_broker(paths: Paths, uri: str) -> None:
     """Write a `[broker]` section for `uri`; a login in it moves into a private file beside the keys.
 
@@ -121,6 +141,10 @@ def add_broker(paths: Paths, uri: str) -> None:
     if ":" in (parts.hostname or ""):
         place = f"[{parts.hostname}]" + (f":{parts.port}" if parts.port else "")
     bare = parts._replace(netloc=place).geturl()
+    section = msgspec.structs.replace(before.broker_section, uris=(bare,))
+    problems = border_problems(dataclasses.replace(before, broker_section=section))
+    if problems:
+        raise ConfigError([problem.replace("broker.uris[0]", "--broker") for problem in problems])
     lines = ["[broker]", f"uris = [{_toml(bare)}]"]
     if parts.username:
         lines.append(f"user = {_toml(unquote(parts.username))}")

@@ -6,7 +6,6 @@ They change files and then tell a running daemon to read them again; none of the
 from __future__ import annotations
 
 import datetime as dt
-import hmac
 import os
 import sys
 from typing import BinaryIO
@@ -17,6 +16,7 @@ import msgspec
 from fleettrio import identity
 from fleettrio.clients.cli.config import add_broker
 from fleettrio.clients.cli.connect import try_reload
+from fleettrio.clients.cli.person import require_person
 from fleettrio.clock import SystemClock
 from fleettrio.config import NAME_RULE, Config, Paths, load_config
 from fleettrio.errors import ConfigError
@@ -71,8 +71,8 @@ class HostTable(msgspec.Struct):
 @click.option("--broker", metavar="URI", help="Write this broker into the configuration; its password goes to a file.")
 def init(host_id: str | None, new_fleet: str | None, broker: str | None) -> None:
     """Make this host's key, and say what to do next. Running it again changes nothing and prints the same line."""
-    _refuse_agents()
     config = load_config(os.environ)
+    require_person(config.paths)
     paths = config.paths
     name = _wanted_host(config, host_id)
     if new_fleet is not None and (not is_fleet_id(new_fleet) or new_fleet.startswith("solo-")):
@@ -140,8 +140,8 @@ def list_hosts(as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask: the words were compared already.")
 def add(line: str, grants: str, yes: bool) -> None:
     """On the owner's host: trust the host whose `init` printed LINE, and sign the next revision."""
-    _refuse_agents()
     config = load_config(os.environ)
+    require_person(config.paths)
     added = read_host_line(line)
     click.echo(f"host {added.host}, key generation {added.gen}:")
     _show_key(added.key)
@@ -170,8 +170,8 @@ def export() -> None:
 @click.option("--yes", is_flag=True, help="Do not ask: the owner's words were compared already.")
 def import_file(file: BinaryIO, yes: bool) -> None:
     """Take over a fleet file. The first one pins its owner's key, after you compared the owner's words."""
-    _refuse_agents()
     config = load_config(os.environ)
+    require_person(config.paths)
     _require_key(config)
     data = file.read(FLEET_FILE_LIMIT + 1)
     if len(data) > FLEET_FILE_LIMIT:
@@ -196,26 +196,17 @@ def import_file(file: BinaryIO, yes: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def revoke(host_id: str, yes: bool) -> None:
     """On the owner's host: trust HOST no more, whatever it still sends, and sign the next revision."""
-    _refuse_agents()
     config = load_config(os.environ)
+    require_person(config.paths)
+    known = identity.load_fleet(config.paths)
+    if known is not None and host_id not in known.hosts:
+        there_are = " ".join(sorted(known.hosts))
+        raise ConfigError([f"there is no host {host_id!r} in fleet {known.fleet_id} (there are: {there_are})"])
     _ask(f"Revoke every key of {host_id}? It cannot be taken back.", yes=yes)
     fleet = identity.revoke_host(config.paths, HostId(host_id), SystemClock().wall())
     click.echo(f"host {host_id} is revoked in fleet {fleet.fleet_id}, revision {fleet.rev}")
     click.echo("next: `fleettrio host export > fleet.cbor` here, then `fleettrio host import fleet.cbor` on the others")
     _reload()
-
-
-def _refuse_agents() -> None:
-    """Only a person changes the fleet: an agent's token in the environment means that an agent runs this command."""
-    token = os.environ.get("FLEETTRIO_TOKEN", "")
-    if not token:
-        return
-    operator = identity.read_operator_token(load_config(os.environ).paths)
-    if operator is None or not hmac.compare_digest(token.encode(), operator.encode()):
-        raise ConfigError(
-            ["an agent cannot change the fleet (FLEETTRIO_TOKEN is set here)"],
-            hint="run it in a terminal of your own, without that variable",
-        )
 
 
 def _require_key(config: Config) -> identity.Identity:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from fleettrio.api.schema import AgentView, Empty, HostView, Status
-from fleettrio.clients.cli.agents import trust_of
 from fleettrio.clients.cli.connect import connect
 from fleettrio.clients.cli.table import at_time, print_table, say
 from fleettrio.local.sanitise import one_line
 
-__all__ = ("print_problems", "print_top", "show_fleet")
+__all__ = ("broker_words", "print_problems", "print_top", "show_fleet", "trust_of")
 
 
 def show_fleet() -> int:
@@ -41,11 +40,11 @@ def broker_words(status: Status) -> str:
 
 def _print_host(host: HostView, agents: list[AgentView]) -> None:
     parts = [host.host + (" (here)" if host.is_self else ""), host.status]
-    if not host.is_self:
-        if host.status != "up" and host.heard_at:
-            parts[-1] += f", last heard {at_time(host.heard_at)}"
-        if trust_of(host) != "both ways":
-            parts.append(trust_of(host))
+    if not host.is_self and host.status != "up" and host.heard_at:
+        parts[-1] += f", last heard {at_time(host.heard_at)}"
+    trust = trust_of(host)
+    if trust not in ("-", "both ways", "not heard", "revoked"):  # the last two the status says already
+        parts.append(trust)
     say(one_line(" · ".join(parts), 200), indent="  ")
     if not agents:
         say("  no agents")
@@ -64,6 +63,20 @@ def _print_host(host: HostView, agents: list[AgentView]) -> None:
         ),
         indent="  ",
     )
+
+
+def trust_of(host: HostView) -> str:
+    """Who refuses whom, in a few words. `both ways` only where that host was heard: before, nobody knows."""
+    if host.status == "revoked":
+        return "revoked"
+    if host.is_self:
+        return "-" if host.trusted else "not in our own fleet file"
+    problems = [] if host.trusted else ["not in our fleet file"]
+    if host.refuses_us:
+        problems.append(f"it refuses us: {host.refuses_us}")
+    if host.we_refuse:
+        problems.append(f"we refuse it: {host.we_refuse}")
+    return "; ".join(problems) or ("both ways" if host.heard_at else "not heard")
 
 
 def print_problems(status: Status) -> None:

@@ -20,6 +20,8 @@ from fleettrio.clients.cli.table import note, print_error, say
 from fleettrio.clients.client import Client, ConnectionLost
 from fleettrio.config import Paths, load_config
 from fleettrio.errors import FleetTrioError
+from fleettrio.home import make_run_dir
+from fleettrio.private_files import make_private_folder
 
 __all__ = ("daemon_environment", "demo", "down", "up")
 
@@ -40,12 +42,13 @@ def up(foreground: bool, wait_ready: bool) -> int:
 
     Returns once agents of this host can use it. When it runs already, says so.
     """
+    paths = load_config(os.environ).paths
+    make_run_dir(paths)
     if foreground:
         # Imported here: only this command needs Trio and all that hangs on it.
         from fleettrio.daemon import main as run_daemon
 
         return run_daemon()
-    paths = load_config(os.environ).paths
     with StateLine() as line:
         client = try_connect()
         was_running = client is not None
@@ -68,7 +71,7 @@ def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 def _start(paths: Paths, line: StateLine) -> Client | None:
     """Start the daemon apart from this terminal and wait until it answers; None when it did not, which is said."""
-    paths.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(paths.state_dir)
     log = paths.log_file
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as output:
         begins_at = output.tell()
@@ -165,12 +168,15 @@ def _is_alive(pid: int) -> bool:
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True},
     epilog="\b\nExamples:\n  fleettrio demo\n  fleettrio demo --keep    # leaves homes, logs and the broker's data",
 )
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def demo(arguments: tuple[str, ...]) -> int:
+@click.option("--keep", is_flag=True, help="Leave the demo's folder, with homes, logs and the broker's data.")
+@click.option(
+    "--without-beta", is_flag=True, help="Stop the second host first: fewer stories pass, and exit 1 says so."
+)
+def demo(keep: bool, without_beta: bool) -> int:
     """Two hosts, a broker and a worker on this machine, with a story about each promise."""
     from fleettrio.demo.main import run_demo
 
-    return run_demo(list(arguments))
+    chosen = {"--keep": keep, "--without-beta": without_beta}
+    return run_demo([option for option, is_on in chosen.items() if is_on])

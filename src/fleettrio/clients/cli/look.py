@@ -36,6 +36,9 @@ from fleettrio.local.sanitise import clean, one_line
 __all__ = ("cancel", "inbox", "show", "trace")
 
 _CALL_S = 50.0
+_TAKEN_BACK = frozenset({"recalled", "superseded", "expired"})
+_TOO_LATE = frozenset({"injecting", "injected", "drained", "unconfirmed", "failed"})
+"""Delivered, or nothing that a recall could end."""
 
 
 @click.command(
@@ -46,9 +49,9 @@ _CALL_S = 50.0
     "  fleettrio inbox --sent --all",
 )
 @click.option("--take", is_flag=True, help="Fetch what waits: printed, then confirmed as read.")
-@click.option("--wait", type=DURATION, default="0", help="With --take: stay this long until something comes.")
+@click.option("--wait", type=DURATION, default="0", help="With --take: stay this long (50, 30s, 5m).")
 @click.option("--from", "sender", default="", metavar="AGENT", help="With --take: only what this one sent.")
-@click.option("--limit", type=click.IntRange(1, 500), help="At most so many messages.")
+@click.option("--limit", type=click.IntRange(1, 200), help="At most so many messages.")
 @click.option("--sent", is_flag=True, help="What you sent instead of what came.")
 @click.option("--all", "with_final", is_flag=True, help="With those that are over.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON; bodies are base64.")
@@ -145,10 +148,23 @@ def cancel(message_id: str, as_json: bool) -> int:
     """Take a message back, where that is still possible.
 
     The recipient's host has the last word: what was delivered already stays delivered, and is shown so.
+
+    Exit 0: it will not be delivered. 3: it was delivered already, or had failed. 6: the recipient's host has not
+    answered yet; `fleettrio show ID` tells later.
     """
     with connect() as client:
         shown: Shown = client.call("cancel", Cancel(message_id))
-    return _print_shown(shown, as_json=as_json)
+    _print_shown(shown, as_json=as_json)
+    return _cancel_exit(shown.messages)
+
+
+def _cancel_exit(views: Sequence[MessageView]) -> int:
+    """Each recipient once, though a message on this host has a row at either end: the end that knows more counts."""
+    states: dict[str, set[str]] = {}
+    for view in views:
+        states.setdefault(view.gid, set()).add(view.state)
+    codes = {0 if known & _TAKEN_BACK else 3 if known & _TOO_LATE else STILL_WAITING for known in states.values()}
+    return next((code for code in (3, STILL_WAITING) if code in codes), 0)
 
 
 def _print_shown(shown: Shown, *, as_json: bool) -> int:
@@ -156,15 +172,26 @@ def _print_shown(shown: Shown, *, as_json: bool) -> int:
         print_json(shown)
         return 0
     for message in shown.messages:
-        _print_view(message)
+        has_other_side = any(_key(other) == _key(message) and other is not message for other in shown.messages)
+        _print_view(message, _side(message) if has_other_side else "")
     if shown.journal:
         print()
         _print_journal(shown.journal)
     return 0
 
 
-def _print_view(message: MessageView) -> None:
-    say(f"{message.short}  {one_line(message.sentence, 500)}", indent="          ")
+def _key(message: MessageView) -> tuple[str, str]:
+    """A message to one recipient; both of its sides have it when they are on one host."""
+    return message.msg_id, message.gid
+
+
+def _side(message: MessageView) -> str:
+    return "at the sender" if message.direction == "out" else "at the recipient"
+
+
+def _print_view(message: MessageView, side: str = "") -> None:
+    where = f"{side}: " if side else ""
+    say(f"{message.short}  {where}{one_line(message.sentence, 500)}", indent="          ")
     way = f"{message.sender} → {message.recipient}"
     facts = [
         (message.kind.lower(), one_line(way, 68)),
@@ -176,11 +203,18 @@ def _print_view(message: MessageView) -> None:
         ("answer", message.answered_by or ""),
         ("id", message.msg_id),
         ("trace", message.trace_id),
-        ("body", f"{message.size} bytes" + (f": {one_line(message.preview, 50)}" if message.preview else "")),
+        ("body", _body_of(message)),
     ]
     for name, value in facts:
         if value:
             say(f"  {name:<9} {value}", indent=" " * 12)
+
+
+def _body_of(message: MessageView) -> str:
+    """How long it is and how it begins; empty at the sender, who keeps no body."""
+    if message.direction == "out" and not message.size:
+        return ""
+    return f"{message.size} bytes" + (f": {one_line(message.preview, 50)}" if message.preview else "")
 
 
 def _print_journal(journal: Sequence[JournalLine]) -> None:
@@ -219,14 +253,22 @@ def trace(trace_id: str, local: bool, as_json: bool) -> int:
         print_json(traced)
         return 0
     say(f"trace {traced.trace_id}")
-    print_messages(traced.messages)
+    print_messages(_one_row_each(traced.messages))
     if traced.journal:
         print()
         _print_journal(traced.journal)
+    if traced.others:
+        say(f"  {traced.others} more between others")
     if traced.silent:
         sys.stdout.flush()
         note(f"no word from {', '.join(one_line(host, 40) for host in traced.silent)}")
     return 0
+
+
+def _one_row_each(messages: Sequence[MessageView]) -> list[MessageView]:
+    """Without the sender's row of a message whose recipient is here too: the recipient's owns the truth."""
+    received = {_key(message) for message in messages if message.direction == "in"}
+    return [message for message in messages if message.direction == "in" or _key(message) not in received]
 
 
 def print_messages(messages: Sequence[MessageView]) -> None:

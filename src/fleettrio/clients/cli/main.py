@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 usage, 3 failed, 4 expired, 5 unknown, 6 still waiting, 7 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -31,6 +32,8 @@ COMMANDS = {
 """Module → its commands, in the order of the help."""
 _ATTRIBUTES = {"list": "list_agents"}
 """Commands whose function cannot bear their name."""
+_NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a write to standard output fails with when the disk behind it takes no more."""
 
 
 class _LazyGroup(click.Group):
@@ -92,6 +95,10 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Abort:
         print("stopped", file=sys.stderr)
         return 130
+    except click.exceptions.NoArgsIsHelpError as problem:
+        # `fleettrio host` alone: its message is the help, and no line of it is an error.
+        print(problem.format_message(), file=sys.stderr)
+        return 2
     except click.UsageError as problem:
         return _fail(problem.format_message(), _usage_hint(problem), 2)
     except click.ClickException as problem:
@@ -99,10 +106,23 @@ def run(arguments: list[str]) -> int:
     except FleetTrioError as problem:
         return _fail(str(problem), problem.hint, getattr(problem, "exit_code", 3))
     except BrokenPipeError:
-        # The reader left. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader left
         return 3
+    except OSError as problem:
+        if problem.errno not in _NOT_WRITTEN or problem.filename is not None:
+            raise
+        _drop_output()
+        return _fail(
+            f"the output could not be written: {problem.strerror}",
+            "make room or write elsewhere, then run it again: a message that was not confirmed comes again",
+            3,
+        )
     return code if isinstance(code, int) else 0
+
+
+def _drop_output() -> None:
+    """Forget what could not be written: Python would complain about it once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, hint: str, code: int) -> int:

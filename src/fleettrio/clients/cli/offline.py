@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from fleettrio.api.schema import Check
+from fleettrio.clients.cli.config import border_problems
 from fleettrio.config import Config, Paths, load_config, resolve_paths
 from fleettrio.errors import ConfigError
 from fleettrio.private_files import private_problem
@@ -34,7 +35,11 @@ def offline_checks(env: Mapping[str, str]) -> list[Check]:
         checks += [Check("config", ok=False, detail=line, fix=problem.hint) for line in problem.problems]
         return checks
     where = str(paths.config_file) if paths.config_file.exists() else "no file, all defaults"
-    checks.append(Check("config", ok=True, detail=where))
+    refused = border_problems(config)
+    fix = f"edit [broker] in {paths.config_file}"
+    checks += [Check("config", ok=False, detail=line, fix=fix) for line in refused] or [
+        Check("config", ok=True, detail=where)
+    ]
     checks += _secrets(config, paths)
     checks += _brokers(config)
     checks.append(_lock(paths))

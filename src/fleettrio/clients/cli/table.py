@@ -23,12 +23,14 @@ _CELL_LIMIT = 400
 _GAP = 2
 _LAST_COLUMN = 16
 """What the last column has at least, if it has so much to say."""
+_READABLE = 5
+"""What any other column has at least beside an address."""
 
 
 def width() -> int:
     """Columns to fill: never more than 80, less on a narrow terminal."""
     try:
-        return max(40, min(WIDTH, os.get_terminal_size(sys.stdout.fileno()).columns))
+        return max(40, min(WIDTH, os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH))
     except (OSError, ValueError):
         return WIDTH
 
@@ -60,8 +62,14 @@ def print_json(facts: msgspec.Struct) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, indent: str = "") -> None:
-    """A table of at most 80 columns. Cells are cleaned, cut and never read as markup; the last column wraps."""
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], *, indent: str = "", has_address: bool = False
+) -> None:
+    """A table of at most 80 columns. Cells are cleaned, cut and never read as markup; the last column wraps.
+
+    `has_address`: the first column is what a person or a program types back, so it is never cut; the others give way,
+    and those at the right are left out when nothing of them would remain. In a pipe no cell of such a table is cut.
+    """
     # Imported here: most commands print no table, and rich is the largest import there is.
     from rich.console import Console
     from rich.table import Table
@@ -70,8 +78,15 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, indent
     lines = [[one_line(cell, _CELL_LIMIT) for cell in row] for row in rows]
     is_terminal = sys.stdout.isatty()
     room = width() - len(indent)
+    if has_address and not is_terminal:
+        room = max(room, _needed([headers, *lines]))
+    elif has_address:
+        room = max(room, _needs([headers, *lines])[0])
+        shown = _columns_beside_address([headers, *lines], room)
+        headers, lines = headers[:shown], [line[:shown] for line in lines]
+    widths = _column_widths([headers, *lines], room, is_first_whole=has_address)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold" if is_terminal else "")
-    for header, columns in zip(headers[:-1], _column_widths([headers, *lines], room), strict=True):
+    for header, columns in zip(headers[:-1], widths, strict=True):
         table.add_column(Text(header), width=columns, no_wrap=True, overflow="ellipsis")
     table.add_column(Text(headers[-1]), overflow="fold")
     for line in lines:
@@ -90,13 +105,38 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, indent
         print(f"{indent}{text}".rstrip())
 
 
-def _column_widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
+def _column_widths(lines: Sequence[Sequence[str]], room: int, *, is_first_whole: bool) -> list[int]:
     """Widths of all columns but the last: what they need, the widest ones giving way until the last has its room."""
-    widths = [max(_cells(cell) for cell in column) for column in list(zip(*lines, strict=True))[:-1]]
-    room -= _GAP * len(widths) + min(_LAST_COLUMN, max(_cells(line[-1]) for line in lines))
-    while sum(widths) > room:
-        widths[widths.index(max(widths))] -= 1
-    return widths
+    widths = _needs(lines)
+    widths[-1] = min(_LAST_COLUMN, widths[-1])
+    room -= _GAP * (len(widths) - 1)
+    # The last one wraps, so it gives way only beside an address, which never does.
+    giving_way = range(1, len(widths)) if is_first_whole else range(len(widths) - 1)
+    while sum(widths) > room and giving_way:
+        widths[max(giving_way, key=widths.__getitem__)] -= 1
+    return widths[:-1]
+
+
+def _columns_beside_address(lines: Sequence[Sequence[str]], room: int) -> int:
+    """How many columns there is room for when the first is shown whole and each other one is readable."""
+    first, *others = _needs(lines)
+    room -= first
+    shown = 1
+    for need in others:
+        room -= _GAP + min(need, _READABLE)
+        if room < 0:
+            break
+        shown += 1
+    return shown
+
+
+def _needs(lines: Sequence[Sequence[str]]) -> list[int]:
+    """What each column needs to show its widest cell."""
+    return [max(_cells(cell) for cell in column) for column in zip(*lines, strict=True)]
+
+
+def _needed(lines: Sequence[Sequence[str]]) -> int:
+    return sum(need + _GAP for need in _needs(lines))
 
 
 def at_time(wall_ms: int) -> str:

@@ -44,9 +44,15 @@ class _SendCommand(click.Command):
     type=click.Choice(["answer", "delivered"]),
     help="Stay until the answer is there, or with --wait=delivered until the receipt is.",
 )
-@click.option("--timeout", type=DURATION, default="30m", show_default=True, help="How long --wait waits.")
-@click.option("--when", type=click.Choice(["idle", "turn", "now"]), default="idle", help="When it may interrupt.")
-@click.option("--expires", type=DURATION, help="Not worth delivering after this long.")
+@click.option("--timeout", type=DURATION, default="30m", show_default=True, help="How long --wait waits: 50, 30s, 2h.")
+@click.option(
+    "--when",
+    type=click.Choice(["idle", "turn", "now"]),
+    default="idle",
+    show_default=True,
+    help="now: also while the agent works; idle, turn: once it waits for input.",
+)
+@click.option("--expires", type=DURATION, help="Not worth delivering after: 30m, 2h, 1d.")
 @click.option("--intent", type=click.Choice(["directive", "handoff", "warning"]), default="directive")
 @click.option("--priority", type=click.IntRange(0, 9), help="Order among what waits for the same agent.")
 @click.option("--no-reply", is_flag=True, help="No answer is wanted.")
@@ -71,6 +77,8 @@ def send(
     The last word is the body, or `-` for standard input; with one word alone the body comes from standard input too.
     Returns once the message is safe on its way, and prints its short id. The answer can be waited for (--wait), or
     taken later: fleettrio inbox --take. Ctrl-C stops the waiting, never the message.
+
+    A DURATION is a number of seconds (50), or a number with its unit: 30s, 30m, 2h, 1d.
     """
     to, argument = _split(words, has_file=file is not None, is_retry=bool(retry))
     body = read_body(argument, file)
