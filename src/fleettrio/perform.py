@@ -38,7 +38,7 @@ from fleettrio.observe import COUNTERS, failpoint, get_logger
 from fleettrio.store.store import Store
 from fleettrio.wire.signing import Refusal
 
-__all__ = ("CallFailed", "Calls", "Performer", "SessionPorts")
+__all__ = ("INTERNAL_ERROR", "CallFailed", "Calls", "Performer", "SessionPorts")
 
 COMMIT_LIMIT_S = 30.0
 INTERNAL_ERROR = "internal-error"

@@ -6,10 +6,10 @@ from fleettrio.api.rpc import CallError
 from fleettrio.core.rows import InboxRow, SentRow
 from fleettrio.ids import Gid, short_id
 from fleettrio.perform import Performer
+from fleettrio.store.queries import SHORTEST_ENDING
 
 __all__ = ("Lookup",)
 
-SHORTEST_ENDING = 4
 _USAGE = 2
 
 

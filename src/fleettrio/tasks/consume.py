@@ -19,7 +19,7 @@ from fleettrio.core.topology import InboxQueue, QueueOwner
 from fleettrio.errors import StoreError
 from fleettrio.ids import Gid, MsgId
 from fleettrio.observe import COUNTERS, failpoint, get_logger
-from fleettrio.perform import Performer
+from fleettrio.perform import INTERNAL_ERROR, Performer
 from fleettrio.wire.envelope import NOTICE_KINDS
 from fleettrio.wire.signing import Duplicate, Parsed, Refusal, Verifier, parse_delivery
 
@@ -67,7 +67,7 @@ async def _take_each(
                 await _take_each([raw], owner_of, performer, verifier, body_limit)
             return
         raw, owner = batch[0], owner_of(batch[0].queue)
-        log.exception("internal-error", queue=raw.queue, delivery=raw.tag.delivery)
+        log.exception(INTERNAL_ERROR, queue=raw.queue, delivery=raw.tag.delivery)
         if owner is not None:
             parsed = parse_delivery(raw.headers, raw.body, body_limit=body_limit)
             await performer.handle(RefusedArrival(raw.tag, owner, _internal_error(parsed, error)))
@@ -79,7 +79,7 @@ def _internal_error(parsed: Parsed | Refusal, error: Exception) -> Refusal:
         return parsed
     envelope = parsed.envelope
     detail = f"{type(error).__name__} while handling it; see the log of the host that refused it"
-    return Refusal("internal-error", detail, envelope, parsed.leaf, False, envelope.host, envelope.trace_id)
+    return Refusal(INTERNAL_ERROR, detail, envelope, parsed.leaf, False, envelope.host, envelope.trace_id)
 
 
 async def _take(
