@@ -61,6 +61,8 @@ async def _take_each(
     """The boundary: a batch that breaks is taken one by one; the one that breaks again costs itself alone."""
     try:
         await _take(batch, owner_of, performer, verifier, body_limit)
+    except StoreError:
+        raise  # the disk's, not a delivery's: a commit that never ended ends the daemon (`perform`, rule 5)
     except Exception as error:
         if len(batch) > 1:
             for raw in batch:
