@@ -7,6 +7,7 @@ FLEETTRIO_DEBUG=1      no optimisation, debug symbols, and an annotated `_fast.h
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 
@@ -30,7 +31,8 @@ def extensions() -> list[Extension]:
     extension = Extension(
         "fleettrio._fast",
         ["src/fleettrio/_fast.pyx"],
-        libraries=["dl"] if sys.platform == "linux" else [],
+        depends=sorted(glob.glob("src/fleettrio/_fast_parts/*.pxi")),
+        libraries=["dl", "pthread"] if sys.platform == "linux" else [],
         extra_compile_args=["-O0", "-g"] if debug else ["-O3", "-g0"],
         define_macros=[("CYTHON_TRACE_NOGIL", "1")] if trace else [],
     )

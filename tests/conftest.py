@@ -6,10 +6,17 @@ import itertools
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 import structlog
 
 from fleettrio.testing.broker_node import BrokerNode
+
+# A busy machine takes its time for an example; and what one run found no fault with, the next one must not.
+hypothesis.settings.register_profile(
+    "fleettrio", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("fleettrio")
 
 _VHOSTS = itertools.count(1)
 

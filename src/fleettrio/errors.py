@@ -5,14 +5,7 @@ FleetTrioError
 ├── WireError              the peer's; carries `.reason`, becomes a refusal, never leaves the task that met it
 │   ├── MalformedEnvelope
 │   └── UnsupportedVersion
-├── SendError              what a local caller gets; one class per way a send can end
-│   ├── BrokerUnavailable  nothing was sent
-│   ├── Unroutable         the broker returned it: nobody has that inbox
-│   ├── Nacked             the broker refused it (a full inbox)
-│   ├── OutcomeUnknown     written, never confirmed: it may or may not arrive
-│   ├── NotDelivered       the recipient's host or the dead letters said so
-│   ├── Expired            it was not, and will not be, delivered
-│   └── HostSilent         a live-only send to a host that is not heard
+├── BrokerUnavailable      a command cannot reach the broker, or ask it
 ├── StoreError             the disk's: full, newer schema, corrupt, locked by a second daemon
 ├── SessionLost            ends one broker session; only the supervisor catches it
 │   ├── LoginRefused       the broker does not take our login: a person must act
@@ -25,32 +18,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = (
+    "EXPIRED",
+    "FAILED",
+    "NO_BROKER",
+    "NO_DAEMON",
+    "STOPPED",
+    "UNKNOWN",
+    "USAGE",
+    "WAITING",
     "BrokerUnavailable",
     "ConfigError",
-    "Expired",
     "FleetTrioError",
-    "HostSilent",
     "LoginRefused",
     "MalformedEnvelope",
-    "Nacked",
-    "NotDelivered",
-    "OutcomeUnknown",
     "PortRefused",
     "ProtocolMisuse",
-    "SendError",
     "SessionLost",
     "StoreError",
-    "Unroutable",
     "UnsupportedVersion",
     "WireError",
+    "first_of",
 )
+
+USAGE, FAILED, EXPIRED, UNKNOWN, WAITING, NO_DAEMON, NO_BROKER = 2, 3, 4, 5, 6, 7, 8
+"""Exit codes of the command line, and so of every error that a person or a program gets."""
+STOPPED = 130
+"""…and of a command that was stopped by Ctrl-C."""
 
 
 class FleetTrioError(Exception):
     """Base of everything fleettrio raises on purpose.
 
-    `hint` says what to do next, in one sentence; it is empty where the message says it all.
+    `hint` says what to do next, in one sentence; it is empty where the message says it all. `exit_code` is that of a
+    command which ends with it.
     """
+
+    exit_code = FAILED
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -66,7 +69,7 @@ class ConfigError(FleetTrioError):
 
 
 class WireError(FleetTrioError):
-    """A peer's bytes are not what they must be. `reason` is the word of `10-wire` for it."""
+    """A peer's bytes are not what they must be. `reason` is the word by which it is refused."""
 
     reason = "malformed"
 
@@ -81,43 +84,10 @@ class UnsupportedVersion(WireError):
     reason = "version"
 
 
-class SendError(FleetTrioError):
-    """A send did not end well. `exit_code` is the CLI's (`40-surfaces`), `reason` the word in the outcome."""
+class BrokerUnavailable(FleetTrioError):
+    """A command that speaks to the broker itself cannot reach it, or ask it."""
 
-    exit_code = 3
-    reason = "failed"
-
-
-class BrokerUnavailable(SendError):
-    exit_code = 8
-    reason = "broker-unreachable"
-
-
-class Unroutable(SendError):
-    reason = "unroutable"
-
-
-class Nacked(SendError):
-    reason = "nacked"
-
-
-class OutcomeUnknown(SendError):
-    exit_code = 5
-    reason = "unknown"
-
-
-class NotDelivered(SendError):
-    reason = "failed"
-
-
-class Expired(SendError):
-    exit_code = 4
-    reason = "expired"
-
-
-class HostSilent(SendError):
-    exit_code = 8
-    reason = "host-silent"
+    exit_code = NO_BROKER
 
 
 class StoreError(FleetTrioError):
@@ -150,3 +120,10 @@ class PortRefused(SessionLost):
 
 class ProtocolMisuse(FleetTrioError):
     """Our own shell fed the core an event that its state does not allow. Nothing was changed."""
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The error itself; of a group, however deep, the first one in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

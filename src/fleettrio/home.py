@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import platformdirs
 
 from fleettrio.errors import ConfigError
@@ -19,8 +19,7 @@ SOCKET_PATH_LIMIT = 100
 """Bytes. macOS takes 104 with the closing zero, Linux 108."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(msgspec.Struct, frozen=True):
     """Every file of one home. A home is one daemon's: its configuration, its state and its socket."""
 
     config_dir: Path
@@ -30,6 +29,11 @@ class Paths:
     @property
     def config_file(self) -> Path:
         return self.config_dir / "fleettrio.toml"
+
+    @property
+    def harness_dir(self) -> Path:
+        """Where a person keeps harness files; one there goes before a shipped one of its name."""
+        return self.config_dir / "harness"
 
     @property
     def socket(self) -> Path:
@@ -71,6 +75,21 @@ class Paths:
     @property
     def fleet_file(self) -> Path:
         return self.state_dir / "fleet.cbor"
+
+    @property
+    def of_coordinator(self) -> Paths:
+        """The same home, with the fleet file and the pinned owner of the coordinator."""
+        return _CoordinatorPaths(self.config_dir, self.state_dir, self.run_dir)
+
+
+class _CoordinatorPaths(Paths, frozen=True):
+    @property
+    def owner_pin_file(self) -> Path:
+        return self.keys_dir / "coordinator-owner.pin"
+
+    @property
+    def fleet_file(self) -> Path:
+        return self.state_dir / "coordinator-fleet.cbor"
 
 
 def resolve_paths(env: Mapping[str, str]) -> Paths:

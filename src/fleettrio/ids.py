@@ -6,8 +6,9 @@ two types, so that mixing them does not pass the type checker.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NewType
+
+import msgspec
 
 __all__ = (
     "FleetId",
@@ -36,23 +37,21 @@ TraceId = NewType("TraceId", str)
 TurnId = NewType("TurnId", str)
 SpawnId = NewType("SpawnId", str)
 Leaf = NewType("Leaf", bytes)
-"""BLAKE2b-256 over exact header and body bytes (`10-wire`): what a message *is*."""
+"""BLAKE2b-256 over exact header and body bytes (`docs/wire.md`): what a message *is*."""
 WallMs = NewType("WallMs", int)
 """Milliseconds since the epoch, as some host's wall clock said."""
 Seconds = NewType("Seconds", float)
 """This process's monotonic clock."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Now:
+class Now(msgspec.Struct, frozen=True):
     """The moment an event is handled: wall clock for expiry, monotonic clock for timers."""
 
     wall: WallMs
     mono: Seconds
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Tag:
+class Tag(msgspec.Struct, frozen=True, order=True, gc=False):
     """A delivery tag. It is worth something only on its AMQP channel in its session (`epoch`)."""
 
     epoch: int

@@ -1,7 +1,8 @@
 """The one interpreter of actions: takes a list, calls the ports in order, reports failures as events.
 
 Rules:
-1. Store actions of a list are submitted at once, synchronously: the order of lists is the order on disk.
+1. Store actions of a list are submitted at once, synchronously: the order of lists is the order on disk. A list whose
+   records may all wait for company is not held up by them.
 2. Hand-overs come after the commit, never block, and never raise for a link that is gone.
 3. A list that began runs to its end, whoever is cancelled meanwhile: the wait for the disk is shielded and bounded.
 4. What the store cannot record goes back to the core as `StoreFailed`, and nothing after it is done.
@@ -11,93 +12,48 @@ Rules:
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import trio
 
-from fleettrio.broker.port import BrokerSession
-from fleettrio.clock import Clock
+from fleettrio.clock import Clock, Pulse
 from fleettrio.core import actions as do
 from fleettrio.core.events import (
-    AgentNotReady,
     Arrived,
     Event,
-    Injected,
-    LoadFailed,
-    PublishNotHanded,
+    FromCoordinator,
     RefusedArrival,
     StoreFailed,
 )
 from fleettrio.core.gateway import Gateway
+from fleettrio.core.link import Link
+from fleettrio.core.requests import CallEnded, RpcAsked
 from fleettrio.core.rows import InboxState
-from fleettrio.errors import FleetTrioError, ProtocolMisuse, StoreError
-from fleettrio.ids import Gid, Now, Seconds, WallMs
-from fleettrio.observe import COUNTERS, failpoint, get_logger
+from fleettrio.core.rpc import RpcAnswer
+from fleettrio.errors import ProtocolMisuse, StoreError
+from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds, TraceId, WallMs
+from fleettrio.local.echoes import Echoes
+from fleettrio.local.nonces import Nonces
+from fleettrio.local.sightings import Sightings
+from fleettrio.observe import COUNTERS, FAILS, failpoint, get_logger
+from fleettrio.ports import Ports, StoreRequest, Takes, not_done
+from fleettrio.store.inhand import Hand
 from fleettrio.store.store import Store
+from fleettrio.wire.fleet import Fleet
+from fleettrio.wire.gids import MsgIds
 from fleettrio.wire.signing import Refusal
 
-__all__ = ("INTERNAL_ERROR", "CallFailed", "Calls", "Performer", "SessionPorts")
+__all__ = ("COMMIT_LIMIT_S", "INTERNAL_ERROR", "Performer")
 
 COMMIT_LIMIT_S = 30.0
 INTERNAL_ERROR = "internal-error"
 
 log = get_logger("perform")
 
-InboxRequest = do.OpenInbox | do.PauseInbox | do.CloseInbox
-StoreRequest = do.Load | do.ProbeStore
 
-
-class CallFailed(FleetTrioError):
-    """A local call ended with an error; `exit_code` and `reason` are for its client."""
-
-    def __init__(self, fail: do.Fail) -> None:
-        super().__init__(fail.message, hint=fail.hint)
-        self.exit_code = fail.code
-        self.reason = fail.reason
-
-
-class Calls:
-    """The local calls that wait for the core: numbered, resolved once."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, tuple[trio.Event, list[object]]] = {}
-
-    def new(self) -> int:
-        number = next(self._numbers)
-        self._waiting[number] = (trio.Event(), [])
-        return number
-
-    def resolve(self, number: int, result: object) -> None:
-        if entry := self._waiting.get(number):
-            entry[1].append(result)
-            entry[0].set()
-
-    async def result(self, number: int) -> object:
-        """The call's result; raises `CallFailed`. Cancelled, the call is forgotten: a later result is dropped."""
-        event, results = self._waiting[number]
-        try:
-            await event.wait()
-        finally:
-            del self._waiting[number]
-        if isinstance(results[0], do.Fail):
-            raise CallFailed(results[0])
-        return results[0]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SessionPorts:
-    """What the current broker session takes from the performer."""
-
-    broker: BrokerSession
-    publishes: trio.MemorySendChannel[do.Publish]
-    inboxes: trio.MemorySendChannel[InboxRequest]
-    end: Callable[[str], None]
-
-
-class Performer:
+class Performer(Ports):
     """Feeds the gateway and performs what it decides. One for the life of the daemon."""
 
     def __init__(
@@ -105,23 +61,64 @@ class Performer:
         gateway: Gateway,
         store: Store,
         clock: Clock,
-        watches: trio.MemorySendChannel[do.WatchEntity],
-        reads: trio.MemorySendChannel[StoreRequest],
+        watches: Takes[do.WatchEntity],
+        reads: Takes[StoreRequest],
     ) -> None:
-        self.gateway = gateway
+        super().__init__(gateway, watches, reads)
         self.store = store
         self.clock = clock
-        self.calls = Calls()
-        self.session: SessionPorts | None = None
+        self.nonces = Nonces()
+        self.echoes = Echoes()
+        self.sightings = Sightings()
         self.link_changed_at = WallMs(0)
         """When the link to the broker last changed its state, for showing."""
-        self.lanes: dict[Gid, trio.MemorySendChannel[do.Reserve | do.Inject]] = {}
-        """Where each agent's delivery task takes its work; a task registers itself."""
-        self._watches = watches
-        self._reads = reads
+        self.pulse: Pulse | None = None
+        """Knows whether this process has just stood still; the daemon sets it."""
+        self._msg_ids = MsgIds()
+        self._entropy = _Entropy()
         self._deadline_changed = trio.Event()
         self._handled = trio.Event()
         self.sleeping_until: Seconds | None = None
+
+    @property
+    def link(self) -> Link:
+        """The state of the link to the fleet's broker."""
+        return self.gateway.link
+
+    @property
+    def fleet(self) -> Fleet:
+        """Whom the fleet's gateway trusts, as its fleet file says."""
+        return self.gateway.trust.fleet
+
+    def kept_as(self, gid: Gid) -> Gid:
+        """By which gid the rows of what was sent to `gid` are kept here."""
+        return gid
+
+    @property
+    def hands(self) -> Sequence[Hand]:
+        """Where the consumers of messages and of control note what they have in hand."""
+        return self.store.in_hand.hands[:2]
+
+    def acts_on(self, kind: str) -> bool:
+        """True for control kinds that are recorded, and known again."""
+        return self.gateway.controls.knows(kind)
+
+    @property
+    def may_take(self) -> bool:
+        """False when a delivery in hand may be another gateway's by now: since a standstill, until the next session."""
+        return self.pulse is None or not self.pulse.is_in_doubt
+
+    def new_msg_id(self) -> MsgId:
+        """An id for a message of this moment, behind all that were made before."""
+        return self.new_msg_ids(1, self.clock.now().wall)[0]
+
+    def new_msg_ids(self, count: int, wall: WallMs) -> tuple[MsgId, ...]:
+        """So many of them; `wall` is the wall clock now."""
+        return tuple([self._msg_ids.new(wall, self._entropy.take(10)) for _ in range(count)])
+
+    def new_trace_id(self) -> TraceId:
+        """An id for a trace that begins here."""
+        return TraceId(self._entropy.take(16).hex())
 
     async def start(self) -> None:
         """Settle what the last process left behind."""
@@ -138,30 +135,58 @@ class Performer:
         before = self.gateway.link.state
         for event in events:
             listed += self._decide(event, now)
+        listed = self.gateway.settle(listed, now)
         if self.gateway.link.state is not before:
             self.link_changed_at = now.wall
         await self._perform(listed, now)
 
     def _decide(self, event: Event, now: Now) -> list[do.Action]:
         try:
-            return self.gateway.handle(event, now)
+            return self.gateway.decide(event, now)
         except _UNFORESEEN as error:
-            if not isinstance(event, Arrived):
+            arrived = event.event if isinstance(event, FromCoordinator) else event
+            if not isinstance(arrived, Arrived):
                 raise
-            envelope = event.message.envelope
+            envelope = arrived.message.envelope
             log.exception("internal error", msg_id=envelope.msg_id, trace_id=envelope.trace_id, kind=envelope.kind)
             COUNTERS.count("refused", INTERNAL_ERROR)
-            what, leaf = type(error).__name__, event.message.leaf
+            what, leaf = type(error).__name__, arrived.message.leaf
             refusal = Refusal(INTERNAL_ERROR, what, envelope, leaf, True, envelope.host, envelope.trace_id)
-            return self.gateway.handle(RefusedArrival(event.tag, event.owner, refusal), now)
+            refused = RefusedArrival(arrived.tag, arrived.owner, refusal)
+            return self.gateway.decide(refused if arrived is event else FromCoordinator(refused), now)
 
     async def expire(self) -> None:
         now = self.clock.now()
         await self._perform(self.gateway.expire(now), now)
 
-    async def confirms_settled(self) -> None:
-        """Return when no publish waits for its verdict. Cancellation changes nothing."""
-        while self.gateway.link.open_count:
+    async def call_gateway(self, host: HostId, name: str, args: Mapping[str, Any], limit_s: float = 30.0) -> Any:
+        """Have the gateway of `host` (this one, too) do something by name; returns its result, a plain value.
+
+        Raises `CallFailed`: it said no, or did not answer within `limit_s`. Cancelled, it is told that nobody waits.
+        """
+        call = self.calls.new()
+        msg_id, trace_id = self.new_msg_id(), self.new_trace_id()
+        request = RpcAsked(
+            call=call, host=host, name=name, args=args, msg_id=msg_id, trace_id=trace_id, limit_s=limit_s
+        )
+        try:
+            await self.handle(request)
+            answer = await self.calls.result(call)
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + COMMIT_LIMIT_S):
+                await self.handle(CallEnded(call, "", gone=False))
+            raise
+        assert isinstance(answer, RpcAnswer)
+        return answer.value
+
+    async def confirms_settled(self, link: Link | None = None) -> None:
+        """Return when no publish (by `link`) waits for its verdict. Cancellation changes nothing."""
+        while (link or self.link).open_count:
+            await self._handled.wait()
+
+    async def written(self, gid: Gid) -> None:
+        """Return when nothing is being put into this agent. Cancellation changes nothing."""
+        while self.gateway.inbox.forward.being_written(gid) is not None:
             await self._handled.wait()
 
     async def deadline_changed(self) -> None:
@@ -169,21 +194,25 @@ class Performer:
         await self._deadline_changed.wait()
 
     async def _perform(self, listed: Sequence[do.Action], now: Now) -> None:
-        records = [action for action in listed if isinstance(action, do.RECORDED)]
+        records, hand_overs = do.parted(listed)
         self._wake_sweeper()
         if records:
+            can_wait = do.may_wait(records)
             try:
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + COMMIT_LIMIT_S) as limit:
-                    await self.store.submit(records, now.wall).done()
+                    ticket = self.store.submit(records, now.wall, may_wait=can_wait)
+                    if not can_wait:
+                        await ticket.done()
             except StoreError as error:
                 with trio.CancelScope(shield=True):
                     await self._not_recorded(listed, error)
                 return
             if limit.cancelled_caught:
                 raise StoreError(f"the disk did not answer for {COMMIT_LIMIT_S:.0f} s", hint="look at dmesg")
-            _failpoints(records)
-        hand_overs = [action for action in listed if not isinstance(action, do.RECORDED)]
-        follow_ups = [event for action in hand_overs if (event := self._hand_over(action))]
+            if FAILS:
+                _failpoints(records)
+            _alarms(records)
+        follow_ups = [event for action in hand_overs if (event := self.hand_over(action))]
         self._handled.set()
         self._handled = trio.Event()
         if follow_ups:
@@ -192,71 +221,10 @@ class Performer:
     async def _not_recorded(self, listed: Sequence[do.Action], error: StoreError) -> None:
         log.error("not recorded", reason=str(error), actions=len(listed))
         COUNTERS.count("store-failed")
-        undo = tuple(
-            (action.row, action.before if isinstance(action, do.Record) else None)
-            for action in listed
-            if isinstance(action, do.Commit | do.Record)
-        )
-        undo_sent = tuple((action.row, action.before) for action in listed if isinstance(action, do.RecordSent))
+        records, _ = do.parted(listed)
         calls = tuple(action.call for action in listed if isinstance(action, do.Resolve | do.Fail))
-        failed = StoreFailed(tuple(reversed(undo)), calls, str(error), tuple(reversed(undo_sent)))
-        await self.handle(failed, *(event for action in listed if (event := _not_done(action, str(error)))))
-
-    def _hand_over(self, action: do.Action) -> Event | None:  # noqa: C901 - one line per port
-        """Do it without blocking; returns the event that says it could not be done, if there is one."""
-        session = self.session
-        match action:
-            case do.Ack(tag):
-                if session:
-                    session.broker.ack(tag)
-            case do.Reject(tag):
-                if session:
-                    session.broker.reject(tag)
-            case do.Publish():
-                return self._publish(action)
-            case do.Reserve() | do.Inject():
-                return self._to_lane(action)
-            case do.Resolve(call, result):
-                self.calls.resolve(call, result)
-            case do.Fail():
-                self.calls.resolve(action.call, action)
-            case do.WatchEntity():
-                self._watches.send_nowait(action)
-            case do.OpenInbox() | do.PauseInbox() | do.CloseInbox():
-                if session:
-                    session.inboxes.send_nowait(action)
-            case do.Load() | do.ProbeStore():
-                try:
-                    self._reads.send_nowait(action)
-                except trio.WouldBlock:
-                    return _not_done(action, "too many reads wait for the store")
-            case do.EndSession(reason):
-                if session:
-                    session.end(reason)
-        return None
-
-    def _to_lane(self, action: do.Reserve | do.Inject) -> Event | None:
-        """To the agent's delivery task. Without one (it starts after the rows are loaded) nothing was written."""
-        row = action.row
-        if lane := self.lanes.get(row.gid):
-            lane.send_nowait(action)
-            return None
-        if isinstance(action, do.Inject):
-            return Injected(row.gid, row.msg_id, "nothing-written", "", _NO_TASK)
-        return AgentNotReady(row.gid, row.msg_id, _NO_TASK, "idle", gone=False)
-
-    def _publish(self, action: do.Publish) -> Event | None:
-        if self.session is None:
-            return PublishNotHanded(action.id, "broker-unreachable", "the session ended")
-        if self.gateway.link.purpose(action.id) is None:
-            return None  # its session ended while the list was recorded, and it was told so: it never goes out
-        try:
-            self.session.publishes.send_nowait(action)
-        except trio.WouldBlock:
-            return PublishNotHanded(action.id, "busy", "too many messages wait for the broker")
-        except trio.BrokenResourceError:
-            return PublishNotHanded(action.id, "broker-unreachable", "the session ended")
-        return None
+        failed = StoreFailed(str(error), tuple(reversed(records)), calls)
+        await self.handle(failed, *(event for action in listed if (event := not_done(action, str(error)))))
 
     def _wake_sweeper(self) -> None:
         deadline = self.gateway.next_deadline()
@@ -266,26 +234,40 @@ class Performer:
             self.sleeping_until = deadline
 
 
-def _not_done(action: do.Action, why: str) -> Event | None:
-    """What the core is told of a hand-over that was not done because its list could not be recorded."""
-    match action:
-        case do.Publish():
-            return PublishNotHanded(action.id, "store", why)
-        case do.Load(ask):
-            return LoadFailed(ask, why)
-        case do.Reserve(row):
-            return AgentNotReady(row.gid, row.msg_id, why, "idle")
-    return None
+class _Entropy:
+    """Random bytes of the system, asked for in advance: it takes as long to give a few as to give many."""
+
+    _AT_ONCE = 4_096
+
+    def __init__(self) -> None:
+        self._bytes, self._at = b"", 0
+
+    def take(self, size: int) -> bytes:
+        """`size` bytes (at most `_AT_ONCE`) that nobody had before."""
+        if self._at + size > len(self._bytes):
+            self._bytes, self._at = os.urandom(self._AT_ONCE), 0
+        begin, self._at = self._at, self._at + size
+        return self._bytes[begin : self._at]
 
 
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, ProtocolMisuse)
-_NO_TASK = "its delivery is only just starting"
+
+
+def _alarms(records: Sequence[do.Action]) -> None:
+    """What a person must see is in the log, too. Refusals are logged where they are met, with more about them."""
+    for note in records:
+        if type(note) is do.Note and note.alarm and note.what != "refused":
+            log.error(note.what, reason=note.reason, detail=note.detail, peer=note.peer)
 
 
 def _failpoints(records: Sequence[do.Action]) -> None:
-    """The windows after a commit in which tests make the daemon die (`70-testing`, Crash table)."""
+    """The windows after a commit in which `tests/faults` makes the daemon die."""
     for action in records:
         if isinstance(action, do.Commit):
             failpoint("R2-committed")
+        elif isinstance(action, do.RecordSpawn) and action.before is None:
+            failpoint("P1-recorded")
+        elif isinstance(action, do.Record) and action.row.state is InboxState.READY and not action.row.notified:
+            failpoint("P5-announced")
         elif isinstance(action, do.Record) and action.row.state is InboxState.INJECTED and not action.row.notified:
             failpoint("R7-recorded")

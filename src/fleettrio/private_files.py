@@ -22,14 +22,23 @@ READ_LIMIT = 64 * 1024
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make `folder` (0700) and its parents when missing. An existing one is left as it is and judged when read."""
+    """Make `folder` (0700) and its parents when missing. An existing one is left as it is, and judged when read.
+
+    Raises `ConfigError` when it cannot be made, and when everybody can write into it: what lies there could be changed.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
+        mode = folder.stat().st_mode
     except OSError as error:
         raise ConfigError(
             [f"the folder {folder} cannot be made: {error.strerror}"], hint="free its path, or set FLEETTRIO_HOME"
         ) from error
+    if mode & 0o002:
+        raise ConfigError(
+            [f"everybody can write into the folder {folder} (mode {stat.S_IMODE(mode):04o})"],
+            hint=f"look at what is in it, then: chmod 700 {shlex.quote(str(folder))}",
+        )
 
 
 def private_problem(path: Path) -> tuple[str, str] | None:

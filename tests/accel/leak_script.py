@@ -32,7 +32,7 @@ def run_all() -> None:
     assert _accel.root_of(leaves[4], proofs[4]) == (root, 5)
     refused(lambda: _accel.root_of(leaves[0], proofs[0][:-1]))
     assert _accel.verify_many([(PUBLIC, SIGNATURE[:63], b"m")]) == [False]
-    SEEN.add(leaves[0] + SEEN_COUNT[0].to_bytes(4, "big"))
+    SEEN.add(SEEN_COUNT[0].to_bytes(16, "big"))
     SEEN_COUNT[0] += 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import random
 from collections import OrderedDict, deque
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -127,17 +128,87 @@ def test_verify_never_raises_for_what_a_peer_sends(twin: ModuleType) -> None:
     ) == [True, *[False] * 9, True]
 
 
+def an_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
 @each_twin
 def test_seen_set_forgets_the_oldest(twin: ModuleType) -> None:
+    a, b, c, d = (an_id(number) for number in range(4))
     seen = twin.SeenSet(3)
-    assert [seen.add(key) for key in (b"a", b"b", b"a", b"c")] == [True, True, False, True]
-    assert (len(seen), seen.capacity, b"a" in seen, b"d" in seen) == (3, 3, True, False)
-    assert seen.add(b"d")
-    assert (len(seen), b"a" in seen, b"b" in seen, b"d" in seen) == (3, False, True, True)
+    assert [seen.add(key) for key in (a, b, a, c)] == [True, True, False, True]
+    assert (len(seen), seen.capacity, a in seen, d in seen) == (3, 3, True, False)
+    assert seen.add(d)
+    assert (len(seen), a in seen, b in seen, d in seen) == (3, False, True, True)
     for number in range(1000):
-        assert seen.add(number.to_bytes(2, "big"))
+        assert seen.add(an_id(10 + number))
         assert len(seen) == 3
-    assert (998).to_bytes(2, "big") in seen
-    assert (996).to_bytes(2, "big") not in seen
-    with pytest.raises(ValueError, match="at least one id"):
-        twin.SeenSet(0)
+    assert an_id(1008) in seen
+    assert an_id(1006) not in seen
+    assert seen.add_many([an_id(1008), a, an_id(1009), an_id(1007)]) == [False, True, False, True]
+
+
+@each_twin
+def test_a_seen_set_has_ids_of_16_bytes_and_room_for_one(twin: ModuleType) -> None:
+    seen = twin.SeenSet(3)
+    for key in (b"", bytes(15), bytes(17)):
+        with pytest.raises(ValueError, match="16 bytes"):
+            seen.add(key)
+        assert key not in seen
+    with pytest.raises(ValueError, match="16 bytes"):
+        seen.add_many([bytes(16), b"", b"1" * 16])
+    assert "0" * 16 not in seen
+    assert (bytes(16) in seen, b"1" * 16 in seen) == (True, False)
+    assert not seen.add(bytes(16))
+    for capacity in (0, -1, 2**28 + 1):
+        with pytest.raises(ValueError, match="at least one id"):
+            twin.SeenSet(capacity)
+
+
+@each_twin
+def test_a_seen_set_of_many_holds_exactly_its_last_ones(twin: ModuleType) -> None:
+    chosen = random.Random(1)
+    seen, last = twin.SeenSet(500), OrderedDict[bytes, None]()
+    for _ in range(20_000):
+        key = an_id(chosen.randrange(2000))
+        assert seen.add(key) is (key not in last)
+        last.setdefault(key)
+        if len(last) > 500:
+            last.popitem(last=False)
+    assert [an_id(number) in seen for number in range(2000)] == [an_id(number) in last for number in range(2000)]
+
+
+@each_twin
+def test_neighbours_in_a_batch_share_the_way_up_and_nothing_else(twin: ModuleType) -> None:
+    chosen = random.Random(2)
+    for count in (2, 3, 5, 64, 255, 256):
+        messages = [(b"header", bytes([number])) for number in range(count)]
+        root, proofs = twin.merkle(twin.leaves_of(messages))
+        items = [(*message, proof) for message, proof in zip(messages, proofs, strict=True)]
+        for _ in range(20):
+            spoilt = [*items]
+            chosen.shuffle(spoilt)
+            for at in chosen.sample(range(count), min(count, 3)):
+                header, body, proof = spoilt[at]
+                changed = bytearray(proof)
+                changed[chosen.randrange(len(changed))] ^= 1 << chosen.randrange(8)
+                spoilt[at] = chosen.choice(
+                    [(header, body, bytes(changed)), (header, body, proof[:-32]), (b"other", body, proof)]
+                )
+            for item, found in zip(spoilt, twin.roots_of(spoilt), strict=True):
+                assert found == twin.roots_of([item])[0]
+                assert (found[1:] == (root, count)) is (item in items)
+
+
+@each_twin
+def test_leaves_and_roots_of_many_are_those_of_each(twin: ModuleType) -> None:
+    messages = [(b"header", bytes([number]) * 700) for number in range(40)]
+    leaves = twin.leaves_of(messages)
+    assert leaves == [twin.leaf_of(*message) for message in messages]
+    root, proofs = twin.merkle(leaves)
+    wrong = proofs[0][:-1]
+    found = twin.roots_of([(*message, proof) for message, proof in zip(messages, [wrong, *proofs[1:]], strict=True)])
+    assert found[0] == (leaves[0], "proof: wrong number of siblings")
+    assert found[1:] == [(leaf, root, 40) for leaf in leaves[1:]]
+    assert twin.roots_of([(b"header", b"", b"")]) == [(twin.leaf_of(b"header", b""),) * 2 + (1,)]
+    assert twin.roots_of([]) == twin.leaves_of([]) == []

@@ -14,7 +14,7 @@ def test_what_accel_gives_is_the_implementation_it_names() -> None:
     assert expected == _accel.IMPLEMENTATION, f"expected {expected}: {_accel.PROBLEM}"
     module = TWINS[-1]
     assert module.__name__ == {"compiled": "fleettrio._fast", "pure": "fleettrio._pure"}[_accel.IMPLEMENTATION]
-    for name in ("SeenSet", "decode_header", "encode_header", "leaf_of", "merkle", "root_of", "verify_many"):
+    for name in COMPILED[0].__all__ if COMPILED else ("SeenSet", "decode_header", "verify_many"):
         assert getattr(_accel, name) is getattr(module, name)
 
 

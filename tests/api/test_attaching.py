@@ -12,15 +12,17 @@ import pytest
 
 from fleettrio.api import schema
 from fleettrio.api.agents import Agents
-from fleettrio.api.callers import Caller, CallerRules, Process, TokenUse, lineage, read_process
+from fleettrio.api.callers import Caller, CallerRules, Process, TokenUse, lineage
 from fleettrio.api.health import Health
+from fleettrio.api.processes import read_process
 from fleettrio.api.rpc import CallError, Connection
 from fleettrio.api.trust import Trust
+from fleettrio.broker.memory import MemoryBroker
 from fleettrio.config import load_config
 from fleettrio.identity import load_identity
 from fleettrio.ids import WallMs
+from fleettrio.tasks.notify import Notifier
 from fleettrio.testing.agents.room import TmuxRoom
-from tests.tasks.memory_broker import MemoryBroker
 from tests.tasks.shell import Shell, running
 
 HARNESS = (
@@ -43,7 +45,9 @@ class Desk:
         self.agents = Agents(shell.performer, uses)
         roster = shell.gateway.roster
         human = shell.gateway.settings.me.human
-        self.rules = CallerRules(uid=os.getuid(), human=human, entities=roster.entities.values, uses=uses)
+        self.rules = CallerRules(
+            uid=os.getuid(), human=human, entities=roster.entities.values, read=read_process, uses=uses
+        )
 
     def who(self, processes: tuple[Process, ...], token: str = "") -> Caller:
         return self.rules.decide(processes, os.getuid(), token)
@@ -132,6 +136,13 @@ async def test_a_role_that_cannot_be_told_to_other_hosts_is_refused(desk: Desks,
         assert (refused.exit_code, str(refused)) == (2, "a role is at most 64 printable characters")
 
 
+async def test_a_command_whose_program_does_not_exist_is_refused_at_once(desk: Desks) -> None:
+    async with desk() as at:
+        refused = await at.refused(PERSON, name="batch", command=["cat;", "exit", "3"])
+        assert (refused.reason, refused.exit_code) == ("no-program", 2)
+        await at.attach(PERSON, name="batch", command=["cat"])
+
+
 async def test_only_a_person_detaches_an_agent(desk: Desks) -> None:
     async with desk() as it:
         token = (await it.attach(PERSON, name="x")).token
@@ -198,9 +209,10 @@ async def test_only_a_person_has_the_fleet_file_read_again(tmp_path: Path, name:
     config = load_config({"FLEETTRIO_HOME": str(tmp_path / "home")})
     async with running("alpha", tmp_path, MemoryBroker(), connected=False) as shell:
         trust = Trust(config, load_identity(config.paths, config), shell.verifier, shell.performer)
-        health = Health(shell.performer, config, WallMs(0), trust, lambda: None)
+        notifier = Notifier(config.notify, shell.performer, {})
+        health = Health(shell.performer, config, WallMs(0), trust, lambda: None, notifier, {})
         connection = Connection(pid=1, uid=os.getuid())
         with pytest.raises(CallError, match="only a person changes whom this host trusts"):
             await health.reload(schema.Empty(), Caller(gid=name, name=name), connection)
         reloaded = await health.reload(schema.Empty(), Caller("gid", "human", True), connection)
-        assert reloaded.fleet_id == shell.gateway.fleet.fleet_id
+        assert reloaded.fleet_id == shell.gateway.trust.fleet.fleet_id

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleettrio.api import jsonrpc
+from fleettrio.calls import CallFailed
 from fleettrio.core.actions import Fail
-from fleettrio.perform import CallFailed
 
 
 @pytest.mark.parametrize(

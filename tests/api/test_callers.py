@@ -7,12 +7,14 @@ import pty
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
+import msgspec
 import pytest
 
-from fleettrio.api import callers
-from fleettrio.api.callers import Caller, CallerRules, Process, hash_token, lineage, read_process
-from fleettrio.core.rows import Entity
+from fleettrio.api.callers import Caller, CallerRules, Process, TokenUse, hash_token, lineage
+from fleettrio.api.processes import HARNESS_MARKS, _read_ps, read_process
+from fleettrio.core.entity import Entity
 from fleettrio.ids import Gid
 
 HUMAN = "gid-human"
@@ -39,6 +41,11 @@ def decide(
         uid=UID, human=HUMAN, entities=lambda: entities, operator_hash=hash_token(operator), read=table.get
     )
     return rules.decide(rules.lineage(pid), uid, token)
+
+
+@pytest.fixture
+def patient_ps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleettrio.api.processes.PS_LIMIT_S", 60.0)
 
 
 def processes(*chain: Process) -> dict[int, Process]:
@@ -95,7 +102,7 @@ def test_a_closed_panes_terminal_that_the_next_pane_got_is_not_the_old_agents(st
 
 def test_the_use_of_a_token_is_remembered_and_nobody_elses() -> None:
     seconds = iter([100.0, 160.0, 160.0])
-    uses = callers.TokenUse(lambda: next(seconds))
+    uses = TokenUse(lambda: next(seconds))
     agents = (entity("a", token="one"), entity("b", token="two"))
     CallerRules(uid=UID, human=HUMAN, entities=lambda: agents, read=lambda _: None, uses=uses).decide((), UID, "one")
     assert uses.idle_s("gid-a") == 60.0
@@ -130,7 +137,7 @@ def test_an_unknown_token_is_refused_even_at_a_terminal() -> None:
     assert "unset FLEETTRIO_TOKEN" in found.hint
 
 
-@pytest.mark.parametrize("mark", callers.HARNESS_MARKS)
+@pytest.mark.parametrize("mark", HARNESS_MARKS)
 def test_an_agent_that_is_not_attached_is_refused_also_at_a_terminal(mark: str) -> None:
     table = processes(Process(50, 40, TTY), Process(40, 1, TTY, (mark,)))
     found = decide(table, 50)
@@ -151,7 +158,8 @@ def test_the_terminal_must_be_the_callers_own() -> None:
 def test_cron_and_ci_need_a_token() -> None:
     found = decide(processes(Process(50, 1), Process(1, 0)), 50)
     assert found.problem
-    assert "token create" in found.hint
+    assert "at a terminal, `fleettrio token create" in found.hint
+    assert found.rule == "nobody"
 
 
 def test_another_user_is_refused_whatever_it_shows() -> None:
@@ -175,9 +183,9 @@ def test_the_mark_of_a_real_process_is_seen_and_its_parent_is_us() -> None:
         found = read_process(child.pid)
         assert found is not None
         assert (found.ppid, found.marks) == (os.getpid(), ("CLAUDECODE",))
-        rules = CallerRules(uid=UID, human=HUMAN, entities=lambda: (entity("me", pid=os.getpid()),))
+        rules = CallerRules(uid=UID, human=HUMAN, entities=lambda: (entity("me", pid=os.getpid()),), read=read_process)
         assert rules.decide(rules.lineage(child.pid), UID, "").name == "me"
-        unregistered = CallerRules(uid=UID, human=HUMAN, entities=lambda: ())
+        unregistered = CallerRules(uid=UID, human=HUMAN, entities=lambda: (), read=read_process)
         assert "CLAUDECODE" in unregistered.decide(unregistered.lineage(child.pid), UID, "").problem
 
 
@@ -188,10 +196,10 @@ def test_a_real_process_without_mark_or_terminal() -> None:
         assert (found.marks, found.tty) == ((), "")
 
 
-def test_ps_says_the_same_as_proc() -> None:
+def test_ps_says_the_same_as_proc(patient_ps: None) -> None:
     with real_process({"CODEX_THREAD_ID": "t"}) as child:
-        assert callers._read_ps(child.pid) == read_process(child.pid)
-    assert callers._read_ps(child.pid) is None
+        assert _read_ps(child.pid) == read_process(child.pid)
+    assert _read_ps(child.pid) is None
 
 
 def test_the_terminal_of_a_real_process_is_named_as_the_system_names_it() -> None:
@@ -224,12 +232,13 @@ _WAIT = "import signal; print('ready', flush=True); signal.pause()"
 class real_process:  # noqa: N801  reads as a statement
     """A process of our own in a session of its own, with just this environment."""
 
-    def __init__(self, env: dict[str, str]) -> None:
+    def __init__(self, env: dict[str, str], command: tuple[str, ...] = (sys.executable, "-S", "-c")) -> None:
         self._env = env
+        self._command = command
 
     def __enter__(self) -> subprocess.Popen[bytes]:
         self._child = subprocess.Popen(
-            [sys.executable, "-S", "-c", _WAIT],
+            [*self._command, _WAIT],
             env=self._env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -244,3 +253,50 @@ class real_process:  # noqa: N801  reads as a statement
         self._child.wait()
         assert self._child.stdout is not None
         self._child.stdout.close()
+
+
+# --- one background server for all sessions of a harness -------------------------------------------
+
+FIRST = "token-of-the-session-that-started-the-server"
+SHARED = Process(60, 40, is_server=True, token=hash_token(FIRST), marks=("CODEX_THREAD_ID",))
+
+
+def test_behind_a_server_that_sessions_share_neither_its_ancestors_nor_its_token_say_who_calls() -> None:
+    table = processes(Process(62, 60), SHARED, Process(40, 1, TTY))
+    first = entity("first", pid=40, tty=TTY, token=FIRST)
+    assert decide(table, 60, first).name == ""
+    assert decide(table, 62, first, token=FIRST).gid == ""
+    assert decide(table, 62, first, entity("ci", token="own"), token="own").name == "ci"
+
+
+def test_behind_a_shared_server_the_session_that_it_works_for_speaks_whatever_its_child_says() -> None:
+    table = processes(Process(63, 62, thread="s-one"), Process(62, 60, thread="s-two"), SHARED, Process(40, 1, TTY))
+    first = msgspec.structs.replace(entity("first", pid=40, token=FIRST), session="s-one")
+    second = msgspec.structs.replace(entity("second"), session="s-two")
+    found = decide(table, 63, first, second, token=FIRST)
+    assert (found.name, found.rule) == ("second", "session")
+
+
+def test_the_terminal_of_a_harness_that_a_person_started_at_a_prompt_is_the_persons_again_when_it_ended() -> None:
+    table = processes(Process(50, 40, TTY, session=40), Process(40, 1, TTY, session=40))
+    there = msgspec.structs.replace(entity("worker", pid=40, tty=TTY), program=45)
+    assert decide(table, 50, there).name == "worker"
+    assert decide(table, 50, msgspec.structs.replace(there, status="away")).is_person
+
+
+def test_the_children_of_a_harness_without_a_terminal_speak_for_it() -> None:
+    """Hooks and MCP servers have none: the harness itself is the ancestor, its pane's shell is not theirs to name."""
+    table = processes(Process(52, 45), Process(45, 40, TTY, session=40), Process(40, 1, TTY, session=40))
+    worker = msgspec.structs.replace(entity("worker", pid=40, tty=TTY), program=45)
+    assert decide(table, 52, worker).rule == "process"
+
+
+def test_codexs_server_is_told_by_its_command_line_and_its_token_is_known(tmp_path: Path, patient_ps: None) -> None:
+    program = tmp_path / "codex"
+    program.write_text(f"#!{sys.executable} -S\nimport sys\nexec(sys.argv[-1])\n")
+    program.chmod(0o755)
+    with real_process({"FLEETTRIO_TOKEN": FIRST}, (str(program), "app-server", "--listen")) as child:
+        found = read_process(child.pid)
+        assert found is not None
+        assert (found.is_server, found.token) == (True, hash_token(FIRST))
+        assert _read_ps(child.pid) == found

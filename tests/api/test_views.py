@@ -13,17 +13,20 @@ import trio
 from fleettrio.api import schema
 from fleettrio.api.callers import Caller
 from fleettrio.api.health import Health
+from fleettrio.api.refused import REVOKED
 from fleettrio.api.rpc import CallError, Connection
 from fleettrio.api.trust import Trust
-from fleettrio.api.views import REVOKED, inbox_view, sent_view
+from fleettrio.api.views import inbox_view, sent_view
 from fleettrio.config import Config, load_config
 from fleettrio.core import events as ev
 from fleettrio.core.ledger import Limits
 from fleettrio.identity import load_identity
 from fleettrio.ids import Now, WallMs
+from fleettrio.local.port import AgentState
 from fleettrio.perform import Performer
 from fleettrio.store.store import open_store
-from fleettrio.wire.fleetfile import Fleet, FleetHost
+from fleettrio.tasks.notify import Notifier
+from fleettrio.wire.fleet import Fleet, FleetHost
 from tests.core.builders import Clock, Host, fleet_of, pair
 from tests.core.messages import brief
 
@@ -46,9 +49,10 @@ class Desk:
 
     def __init__(self, host: Host, config: Config, performer: Performer) -> None:
         identity = load_identity(config.paths, config)
-        self.host = host
+        self.host, self.sightings = host, performer.sightings
         self.trust = Trust(config, identity, host.verifier, performer)
-        self._health = Health(performer, config, WallMs(host.clock.wall), self.trust, lambda: None)
+        notifier = Notifier(config.notify, performer, {})
+        self._health = Health(performer, config, WallMs(host.clock.wall), self.trust, lambda: None, notifier, {})
         self._connection = Connection(pid=1, uid=0)
 
     async def status(self) -> schema.Status:
@@ -182,6 +186,22 @@ async def test_a_broker_that_is_not_there_is_no_second_daemon(tmp_path: Path) ->
 # --- agents
 
 
+async def test_the_ways_into_an_agent_begin_with_its_hooks_once_they_were_heard(tmp_path: Path) -> None:
+    _, _, beta = pair()
+    async with desk_at(beta, tmp_path) as desk:
+
+        async def path() -> str:
+            return next(one.path for one in (await desk.status()).fleet.agents if one.name == "worker")
+
+        assert await path() == "tmux"
+        desk.sightings.told(beta.gid("worker"), AgentState.IDLE, beta.clock.now.wall)
+        assert await path() == "hook, tmux"
+        desk.sightings.forget(beta.gid("worker"))
+        assert await path() == "tmux"
+        desk.sightings.called(beta.gid("worker"))
+        assert await path() == "hook, tmux"
+
+
 async def test_an_agent_that_is_away_while_messages_wait_is_a_problem(tmp_path: Path) -> None:
     _, alpha, beta = pair()
     beta.run(ev.Detached(beta.call(), beta.gid("worker"), forget=False))
@@ -226,7 +246,7 @@ async def test_a_full_inbox_is_a_problem(tmp_path: Path) -> None:
     async with desk_at(alpha, tmp_path) as desk:
         check = (await desk.doctor())["agent lead"]
         assert check.detail == "the inbox of lead is full, 2 messages wait"
-        assert check.fix == "more stays at the broker until lead takes some: fleettrio inbox --take"
+        assert check.fix == "no more is taken until lead takes some: fleettrio inbox --take"
 
 
 # --- hosts and homes

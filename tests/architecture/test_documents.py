@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from fleettrio import __version__, errors
+from fleettrio import __version__, core, errors
 from fleettrio.clients.cli.main import cli
 from tests.architecture.sources import ROOT
 
@@ -51,6 +51,12 @@ def drawn_tree() -> dict[str, str]:
         if depth:
             tree[found.group(2)] = parents[depth - 1]
     return tree
+
+
+def test_the_map_of_the_core_has_its_files_and_no_others() -> None:
+    drawn = set(re.findall(r"`(\w+)`", inspect.getdoc(core) or ""))
+    files = {file.stem for file in (ROOT / "src" / "fleettrio" / "core").glob("*.py")} - {"__init__"}
+    assert (files - drawn, drawn - files) == (set(), set())
 
 
 def test_the_error_tree_is_drawn_as_it_is() -> None:

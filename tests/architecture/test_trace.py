@@ -16,11 +16,15 @@ def _steps() -> list[str]:
 
 
 def _names_in(path: Path) -> set[str]:
-    return {
-        node.name
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    """Classes, functions and tables."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.add(node.name)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+    return names
 
 
 def test_the_trace_of_a_message_has_twelve_steps() -> None:

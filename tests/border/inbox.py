@@ -10,11 +10,12 @@ import trio
 from fleettrio.broker.port import BrokerSession, PublishVerdict, RawDelivery, RawPublish
 from fleettrio.core.topology import MSG, InboxQueue, inbox_queue
 from fleettrio.ids import Gid, HostId
+from tests.singly import Singly, consume_singly, receive_verdicts
 
 GID = "00000000-0000-8000-8000-000000000001"
 INBOX, INBOX_BINDINGS = inbox_queue(HostId("here"), InboxQueue(Gid(GID)))
 PREFETCH = 64
-LIMIT_S = 5.0
+LIMIT_S = 60.0
 _IDS = itertools.count(1)
 
 
@@ -41,24 +42,27 @@ def message(
 
 
 async def verdict(session: BrokerSession) -> PublishVerdict:
+    (only,) = (await verdicts(session, 1)).values()
+    return only
+
+
+async def verdicts(session: BrokerSession, count: int) -> dict[int, PublishVerdict]:
+    """The next ones, by publish id; no more come with them."""
     with trio.fail_after(LIMIT_S):
-        return await session.verdicts.receive()
+        return await receive_verdicts(session, count)
 
 
 async def send(session: BrokerSession, *messages: RawPublish) -> dict[int, PublishVerdict]:
     """Publish and wait for all verdicts, by publish id."""
     session.publish(messages)
-    verdicts = [await verdict(session) for _ in messages]
-    return {each.id: each for each in verdicts}
+    return await verdicts(session, len(messages))
 
 
-async def consume(session: BrokerSession, queue: str = INBOX.name) -> trio.MemoryReceiveChannel[RawDelivery]:
-    deliveries, received = trio.open_memory_channel[RawDelivery](2 * PREFETCH)
-    await session.consume(queue, prefetch=PREFETCH, deliveries=deliveries)
-    return received
+async def consume(session: BrokerSession, queue: str = INBOX.name) -> Singly[RawDelivery]:
+    return await consume_singly(session, queue, prefetch=PREFETCH, capacity=2 * PREFETCH)
 
 
-async def take(received: trio.MemoryReceiveChannel[RawDelivery], limit_s: float = LIMIT_S) -> RawDelivery:
+async def take(received: Singly[RawDelivery], limit_s: float = LIMIT_S) -> RawDelivery:
     with trio.fail_after(limit_s):
         return await received.receive()
 

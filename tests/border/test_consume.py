@@ -30,6 +30,7 @@ from tests.border.inbox import (
     take,
     wait_for_count,
 )
+from tests.singly import consume_singly
 
 OTHER, OTHER_BINDINGS = inbox_queue(HostId("here"), InboxQueue(Gid("other")))
 
@@ -167,8 +168,7 @@ async def test_stopping_what_is_not_consumed_does_nothing(session: BrokerSession
 
 
 async def test_the_broker_sends_no_more_than_the_prefetch(session: BrokerSession) -> None:
-    deliveries, received = trio.open_memory_channel[RawDelivery](20)
-    await session.consume(INBOX.name, prefetch=10, deliveries=deliveries)
+    received = await consume_singly(session, INBOX.name, prefetch=10, capacity=20)
     await send(session, *[message() for _ in range(15)])
     got = [await take(received) for _ in range(10)]
     await wait_for_count(session, INBOX.name, 5)
@@ -178,7 +178,7 @@ async def test_the_broker_sends_no_more_than_the_prefetch(session: BrokerSession
 
 
 async def test_a_memory_channel_smaller_than_twice_the_prefetch_is_a_bug(session: BrokerSession) -> None:
-    deliveries, _received = trio.open_memory_channel[RawDelivery](PREFETCH)
+    deliveries, _received = trio.open_memory_channel[list[RawDelivery]](PREFETCH)
     with pytest.raises(ProtocolMisuse, match="twice the prefetch"):
         await session.consume(INBOX.name, prefetch=PREFETCH, deliveries=deliveries)
 
@@ -206,3 +206,29 @@ async def test_an_unbound_key_reaches_the_queue_no_more(session: BrokerSession) 
     await session.unbind([gone, gone, Binding("unknown", MSG, GID)])
     sent = message()
     assert (await send(session, sent))[sent.id].verdict == "unroutable"
+
+
+async def test_what_was_rejected_is_at_the_dead_letters_before_its_queue_is_deleted(session: BrokerSession) -> None:
+    """The broker counts what is in hand for nothing: deleting the queue would drop it."""
+    received = await consume(session)
+    await send(session, *[message(b"%d" % number) for number in range(20)])
+    got = [await take(received) for _ in range(20)]
+    assert session.in_hand(INBOX.name) == 20
+    await session.stop_consuming(INBOX.name)
+    for each in got:
+        session.reject(each.tag)
+    assert session.in_hand(INBOX.name) == 0
+    assert await session.delete_queue(INBOX.name)
+    assert await session.message_count(INBOX.name) is None
+    await wait_for_count(session, "fleet.dlq", 20)
+
+
+async def test_a_queue_with_messages_in_it_is_not_deleted_after_it_was_consumed(session: BrokerSession) -> None:
+    received = await consume(session)
+    await send(session, message())
+    got = await take(received)
+    await session.stop_consuming(INBOX.name, requeue=[got.tag])
+    assert session.in_hand(INBOX.name) == 0
+    assert not await session.delete_queue(INBOX.name)
+    assert await session.message_count(INBOX.name) == 1
+    assert await session.delete_queue(INBOX.name, if_empty=False)

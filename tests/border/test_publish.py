@@ -10,7 +10,7 @@ from fleettrio.broker.port import BrokerSession, BrokerSettings, Verdict
 from fleettrio.core.topology import MSG, Binding, Queue
 from fleettrio.errors import ProtocolMisuse, SessionLost
 from fleettrio.wire.headers import MAX_TABLE
-from tests.border.inbox import GID, INBOX, LIMIT_S, consume, message, send, take, verdict
+from tests.border.inbox import GID, INBOX, LIMIT_S, consume, message, send, take, verdict, verdicts
 
 
 async def test_a_message_to_a_bound_key_is_confirmed_and_arrives_as_it_was_sent(session: BrokerSession) -> None:
@@ -101,9 +101,9 @@ async def test_what_the_session_leaves_open_has_its_verdict_all_the_same(
         session.publish(sent)
     late = message()
     session.publish([late])
-    verdicts = {each.id: each.verdict for each in [await verdict(session) for _ in [*sent, late]]}
-    assert verdicts.keys() == {each.id for each in (*sent, late)}
-    assert verdicts[late.id] is Verdict.UNKNOWN
+    given = await verdicts(session, 51)
+    assert given.keys() == {each.id for each in (*sent, late)}
+    assert given[late.id].verdict is Verdict.UNKNOWN
     with pytest.raises(trio.WouldBlock):
         session.verdicts.receive_nowait()
 
@@ -112,4 +112,7 @@ async def test_one_publish_id_cannot_be_open_twice(session: BrokerSession) -> No
     sent = message()
     with pytest.raises(ProtocolMisuse, match="open already"):
         session.publish([sent, sent])
+    session.publish([sent])
+    with pytest.raises(ProtocolMisuse, match="open already"):
+        session.publish([message(), sent])
     assert (await verdict(session)).id == sent.id

@@ -6,21 +6,20 @@ import pytest
 
 from fleettrio.broker.amqp import open_session
 from fleettrio.broker.port import BrokerSession, BrokerSettings, ConsumerLocked, Verdict
+from fleettrio.core.permissions import permissions_of
 from fleettrio.core.topology import EXCHANGES, InboxQueue, control_queue, inbox_queue, shared_queues
 from fleettrio.errors import SessionLost
 from fleettrio.ids import Gid, HostId
 from fleettrio.testing.broker_node import BrokerNode
 from tests.border.inbox import INBOX, INBOX_BINDINGS, message, send
 
-OWN = r"^agent\..+\.inbox\.v2\.here$|^control\.here$|^roster\.here\."
-SHARED = r"^fleet\.(msg|roster|control|dlx|ops)$"
-
 
 @pytest.fixture
 def restricted(broker: BrokerNode, vhost: str) -> BrokerSettings:
     """The settings of host `here`, whose login may configure its own queues alone."""
     name = f"here-{vhost}"
-    broker.add_user(name, "secret", vhost, OWN, f"{OWN}|{SHARED}", f"{OWN}|{SHARED}")
+    may = permissions_of("here")
+    broker.add_user(name, "secret", vhost, may.configure, may.write, may.read)
     return BrokerSettings(uris=(broker.uri(name, vhost, password="secret"),))
 
 

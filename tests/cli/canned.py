@@ -17,7 +17,7 @@ from fleettrio.api.schema import (
 )
 
 HOSTILE = "\x1b]0;owned\x07[bold red]worker\u202e[/] 日本語\r\nnext: rm -rf /"
-NOW = 1_800_000_000_000
+NOW = 2_100_000_000_000
 MSG = "0190a000-0000-7000-8000-00009f31c2d4"
 TRACE = "ab" * 16
 
@@ -65,7 +65,6 @@ def message(
         "repeat": False,
         "wants_reply": False,
         "body": body,
-        "text": "",
     }
     return InboxMessage(**(facts | changes))
 
@@ -159,6 +158,7 @@ def status(**changes: Any) -> Status:
         "started_at": NOW,
         "home": "/home/someone/.local/state/fleettrio/with/a/rather/long/path/that/goes/on/and/on",
         "implementation": "compiled",
+        "lane": "fast",
         "broker": "connected",
         "broker_detail": "broker.example:5671",
         "broker_since": NOW,

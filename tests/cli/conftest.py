@@ -22,6 +22,17 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
 
 
 @pytest.fixture
+def folder(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A person's home folder."""
+    person = home / "ann"
+    person.mkdir()
+    monkeypatch.setenv("HOME", str(person))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "CLAUDECODE"):
+        monkeypatch.delenv(name, raising=False)
+    return person
+
+
+@pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Cli:
     return Cli(monkeypatch, home)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import os
 import pathlib
+import pty
 import queue
+import re
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +38,7 @@ class FakeDaemon:
         self.home = home
         self.calls: list[tuple[str, Any]] = []
         self.called: queue.Queue[str] = queue.Queue()
-        self.answers: dict[str, Answer] = {"hello": self._hello}
+        self.answers: dict[str, Answer] = {"hello": self._hello, "beside": schema.people.Beside()}
         self._started = threading.Event()
         self._thread = threading.Thread(target=trio.run, args=(self._main,))
 
@@ -48,13 +52,13 @@ class FakeDaemon:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(60)
 
     def stop(self) -> None:
         """Like a daemon that is killed: what it has in hand ends unanswered."""
         if self._thread.is_alive():
             self._token.run_sync_soon(self._scope.cancel)
-            self._thread.join(10)
+            self._thread.join(60)
 
     def params_of(self, method: str) -> list[Any]:
         return [params for called, params in self.calls if called == method]
@@ -131,6 +135,20 @@ class Cli:
         """The command as a process of its own."""
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen([sys.executable, "-m", "fleettrio", *words], **(pipes | options))
+
+    def on_terminal(self, *words: str, columns: int = 80) -> list[str]:
+        """The lines that the command, a process of its own, shows on a terminal of so many columns."""
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (50, columns))
+        with self.start(*words, stdout=theirs) as process:
+            os.close(theirs)
+            shown = b""
+            with contextlib.suppress(OSError):  # the last one has closed the terminal
+                while piece := os.read(ours, 10_000):
+                    shown += piece
+            process.wait(90)
+        os.close(ours)
+        return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
 
 
 def _written(stream: io.TextIOWrapper) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pathlib
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from fleettrio.api import schema
 from fleettrio.clients.cli.lifecycle import daemon_environment
 from fleettrio.config import resolve_paths
 from fleettrio.store.lock import lock_path
+from fleettrio.testing.ports import held_port
 from tests.cli.canned import status
 from tests.cli.fake_daemon import Cli, FakeDaemon
 
@@ -81,10 +84,45 @@ def test_a_key_that_others_can_read_is_found_with_the_line_that_mends_it(
     assert found.fix == f"chmod {good:o} {target}"
 
 
+def test_a_new_machine_needs_no_key_and_one_that_lost_its_key_or_has_a_broker_does(
+    cli: Cli, home: pathlib.Path
+) -> None:
+    assert checks(cli)["host key"].ok
+    use_broker(home, 1)
+    assert checks(cli)["host key"].fix == "fleettrio init"
+    (home / "fleettrio.toml").unlink()
+    store = resolve_paths({"FLEETTRIO_HOME": str(home)}).store
+    store.parent.mkdir(parents=True, exist_ok=True)
+    store.touch()
+    assert not checks(cli)["host key"].ok
+
+
 def test_a_key_that_is_a_link_is_found(cli: Cli, key_file: pathlib.Path) -> None:
     key_file.rename(key_file.with_name("real"))
     key_file.symlink_to("real")
     assert "symlink" in checks(cli)["host key"].detail
+
+
+def test_a_store_that_no_daemon_could_open_is_found(cli: Cli, home: pathlib.Path) -> None:
+    store = resolve_paths({"FLEETTRIO_HOME": str(home)}).store
+    store.parent.mkdir(parents=True, exist_ok=True)
+    assert "store file" not in checks(cli)
+    with contextlib.closing(sqlite3.connect(store)) as database:
+        database.execute("PRAGMA user_version = 999")
+    found = checks(cli)["store file"]
+    assert (found.ok, "newer fleettrio (schema 999" in found.detail, "newer" in found.fix) == (False, True, True)
+    store.write_bytes(b"this is no database" * 100)
+    assert "not a database" in checks(cli)["store file"].detail
+
+
+def test_a_folder_that_everybody_can_write_into_is_refused_with_what_mends_it(cli: Cli, home: pathlib.Path) -> None:
+    state = resolve_paths({"FLEETTRIO_HOME": str(home)}).state_dir
+    state.mkdir(parents=True, exist_ok=True)
+    state.chmod(0o777)
+    ran = cli("up")
+    told = " ".join(ran.err.split())
+    assert (ran.code, "everybody can write into the folder" in told) == (3, True), ran
+    assert f"chmod 700 {state}" in told
 
 
 def test_every_fault_of_the_configuration_is_a_line(cli: Cli, home: pathlib.Path) -> None:
@@ -96,10 +134,10 @@ def test_every_fault_of_the_configuration_is_a_line(cli: Cli, home: pathlib.Path
 
 
 def test_a_broker_that_is_down_is_found_and_its_password_not_shown(cli: Cli, home: pathlib.Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    use_broker(home, port)
-    ran = cli("doctor")
+    with held_port() as nobody_listens:
+        port = nobody_listens.getsockname()[1]
+        use_broker(home, port)
+        ran = cli("doctor")
     assert f"127.0.0.1:{port}" in ran.text
     assert "refused" in ran.text
     assert "secret" not in ran.text + ran.err
@@ -122,7 +160,7 @@ def test_tmux_missing_is_found(cli: Cli, key_file: pathlib.Path, monkeypatch: py
 def test_the_extension_missing_is_found(cli: Cli, key_file: pathlib.Path) -> None:
     env = {**os.environ, "FLEETTRIO_NO_EXTENSIONS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "fleettrio", "doctor"], capture_output=True, timeout=60, check=False, env=env
+        [sys.executable, "-m", "fleettrio", "doctor"], capture_output=True, timeout=180, check=False, env=env
     )
     assert done.returncode == 3
     assert b"pure Python in use" in done.stdout
@@ -142,9 +180,20 @@ def test_a_second_daemon_that_holds_the_home_is_found(cli: Cli, home: pathlib.Pa
 
 
 def test_up_on_a_running_daemon_says_so(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["status"] = status()
     ran = cli("up")
     assert ran.code == 0
     assert "runs already on alpha" in ran.text
+    assert ran.err == ""
+
+
+def test_up_says_that_the_host_keeps_off_its_broker(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["status"] = status(broker="kept-off", broker_detail="this host runs in safe mode: it ended 3 times")
+    ran = cli("up")
+    assert ran.code == 0
+    assert "kept-off since" in ran.err
+    assert "safe mode" in ran.err
+    assert cli("up", "--wait-ready").code == 8
 
 
 def test_up_can_wait_for_the_broker(cli: Cli, daemon: FakeDaemon) -> None:
@@ -179,7 +228,7 @@ def test_a_folder_of_the_socket_that_is_a_link_is_refused_in_a_sentence(
     (home / "run").symlink_to(tmp_path)
     for words in (["up"], ["up", "--foreground"]):
         with cli.start(*words) as up:
-            _, err = up.communicate(timeout=60)
+            _, err = up.communicate(timeout=180)
         assert up.returncode == 3
         assert b"run, is a symlink" in b" ".join(err.split())
         assert b"hint:" in err
@@ -190,7 +239,7 @@ def test_a_real_daemon_begins_with_up_serves_and_ends_with_down(
     cli: Cli, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with cli.start("up", "--wait-ready") as up:
-        out, err = up.communicate(timeout=60)
+        out, err = up.communicate(timeout=180)
     try:
         assert up.returncode == 0, err
         assert b"is up" in out

@@ -12,7 +12,6 @@ import pytest
 
 from fleettrio.api import schema
 from fleettrio.api.rpc import CallError
-from fleettrio.errors import BrokerUnavailable, Expired, OutcomeUnknown, Unroutable
 from tests.cli.canned import MSG, answered, message, not_yet, sent, view
 from tests.cli.fake_daemon import Cli, FakeDaemon
 
@@ -24,12 +23,13 @@ def test_send_prints_the_short_id_and_ends_well_while_it_waits(cli: Cli, daemon:
     ran = cli("send", "worker@beta", "please review")
     assert ran.code == 0
     assert ran.text.startswith("9f31c2d4  worker@beta")
-    assert daemon.params_of("send") == [schema.Send(to=["worker@beta"], body=b"please review")]
+    assert daemon.params_of("send") == [schema.Send(to=["worker@beta"], body=b"please review", cwd=os.getcwd())]
 
 
 def test_every_option_reaches_the_daemon(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers["send"] = sent()
     options = "--when turn --intent handoff --priority 7 --expires 2h --no-reply --live --supersedes 1234 --key k1"
+    options += " --path a.rs --path src/b.rs --on-stale drop"
     ran = cli("send", "a", "b@beta", "text", *options.split())
     assert ran.code == 0, ran.err
     assert daemon.params_of("send") == [
@@ -43,9 +43,19 @@ def test_every_option_reaches_the_daemon(cli: Cli, daemon: FakeDaemon) -> None:
             wants_reply=False,
             live=True,
             supersedes="1234",
+            cwd=os.getcwd(),
+            paths=["a.rs", "src/b.rs"],
+            on_stale="drop",
             key="k1",
         )
     ]
+
+
+def test_without_causal_nothing_is_said_of_the_folder(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["send"] = sent()
+    assert cli("send", "a", "text", "--no-causal").code == 0
+    assert daemon.params_of("send")[0].cwd == ""
+    assert cli("send", "a", "text", "--no-causal", "--path", "a.rs").code == 2
 
 
 @pytest.mark.parametrize("words", [("send", "a"), ("send", "a", "-"), ("send", "a", "b", "-")])
@@ -71,7 +81,7 @@ def test_a_body_argument_is_sent_as_the_bytes_it_was_typed_in(cli: Cli, daemon: 
     daemon.answers["send"] = sent()
     body = "日本語 é\n".encode() + b"\xff not UTF-8;"
     with cli.start("send", "a", os.fsdecode(body)) as process:
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
     assert process.returncode == 0
     assert daemon.params_of("send")[0].body == body
 
@@ -81,6 +91,36 @@ def test_wait_alone_takes_no_word_for_its_value(cli: Cli, daemon: FakeDaemon, ba
     daemon.answers |= {"send": sent(), "wait": answered(), "confirm": schema.Done()}
     assert cli("send", *bare).out == b"all done"
     assert daemon.params_of("send")[0].body == b"text"
+
+
+@pytest.mark.parametrize("words", [("send", "a", "b", "--wait", "5s"), ("broadcast", "x", "--wait", "2m")])
+def test_a_time_behind_wait_is_no_body_and_the_option_for_it_is_named(
+    cli: Cli, daemon: FakeDaemon, words: tuple[str, ...]
+) -> None:
+    ran = cli(*words)
+    assert (ran.code, f"write --wait --timeout {words[-1]}" in " ".join(ran.err.split())) == (2, True)
+    assert not daemon.params_of(words[0])
+    daemon.answers |= {"send": sent(), "wait": answered(), "confirm": schema.Done()}
+    assert cli("send", "a", "--wait", "--", "5s").code == 0
+    assert daemon.params_of("send")[0].body == b"5s"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("human@beta", "hi", "there"), "put a text of several words into quotes"),
+        (("human@beta", "hi", "--file", "brief"), "the text is in the file"),
+        (("hi", "there"), "`fleettrio list` shows who is there"),
+    ],
+)
+def test_a_text_without_quotes_is_told_what_it_was_taken_for(
+    cli: Cli, daemon: FakeDaemon, tmp_path: pathlib.Path, words: tuple[str, ...], hint: str
+) -> None:
+    (tmp_path / "brief").write_text("look")
+    text = "no agent 'hi' is known here"
+    daemon.answers["send"] = CallError(3, "no-such-recipient", text, "`fleettrio list` shows who is there")
+    ran = cli("send", *(str(tmp_path / word) if word == "brief" else word for word in words))
+    assert (ran.code, hint in " ".join(ran.err.split())) == (3, True)
 
 
 def test_a_body_after_two_dashes_may_look_like_an_option(cli: Cli, daemon: FakeDaemon) -> None:
@@ -116,10 +156,10 @@ def test_json_is_the_result_of_the_contract(cli: Cli, daemon: FakeDaemon) -> Non
 @pytest.mark.parametrize(
     ("problem", "code"),
     [
-        (BrokerUnavailable("the broker is not reached", hint="fleettrio doctor"), 8),
-        (Unroutable("nobody has that inbox", hint="fleettrio list"), 3),
-        (Expired("it expired", hint="send it again"), 4),
-        (OutcomeUnknown("no word from beta", hint="fleettrio show"), 5),
+        (CallError(8, "broker-unreachable", "the broker is not reached", "fleettrio doctor"), 8),
+        (CallError(3, "unroutable", "nobody has that inbox", "fleettrio list"), 3),
+        (CallError(4, "expired", "it expired", "send it again"), 4),
+        (CallError(5, "unknown", "no word from beta", "fleettrio show"), 5),
         (CallError(3, "no-such-recipient", "no agent workr", "did you mean worker@beta?"), 3),
     ],
 )
@@ -147,7 +187,7 @@ def test_the_worst_of_several_outcomes_is_the_exit_code(cli: Cli, daemon: FakeDa
 def test_the_answer_goes_to_a_pipe_byte_for_byte_and_is_confirmed_after(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers |= {"send": sent(), "wait": [not_yet(), answered(BYTES)], "confirm": schema.Done()}
     with cli.start("send", "a", "text", "--wait") as process:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=90)
     assert process.returncode == 0
     assert out == BYTES
     assert b"9f31c2d4 to worker@beta" in err
@@ -155,11 +195,42 @@ def test_the_answer_goes_to_a_pipe_byte_for_byte_and_is_confirmed_after(cli: Cli
     assert all(params.limit_s <= 50 for params in daemon.params_of("wait"))
 
 
+FRAMED = "[fleettrio 5f1c77e2] reply aaaa1111 from worker@beta\n│ b?[2J\n[fleettrio 5f1c77e2] end of aaaa1111"
+
+
+def test_an_agent_gets_the_answer_in_its_frame_and_never_as_raw_bytes(cli: Cli, daemon: FakeDaemon) -> None:
+    waited = answered(BYTES)
+    waited.answers[0].framed = FRAMED
+    daemon.answers |= {"send": sent(), "wait": waited, "confirm": schema.Done()}
+    assert cli("send", "a", "text", "--wait").text == FRAMED + "\n"
+
+
+def test_an_agent_gets_each_of_several_answers_in_a_frame_of_its_own(cli: Cli, daemon: FakeDaemon) -> None:
+    one, two = view(), view(recipient="tester@beta", gid="gid-tester")
+    waited = answered(BYTES)
+    waited.messages.append(two)
+    waited.answers.append(message(BYTES, msg_id=MSG[:-1] + "7"))
+    for answer in waited.answers:
+        answer.framed = FRAMED
+    daemon.answers |= {"send": sent(one, two), "wait": waited, "confirm": schema.Done()}
+    assert cli("send", "a", "b", "text", "--wait").text == f"{FRAMED}\n\n" * 2
+
+
+def test_an_agent_that_waits_is_asked_in_a_frame(cli: Cli, daemon: FakeDaemon) -> None:
+    question = message(b"raw\x1b[2J", kind="ASK", re=None, framed=FRAMED, expires_at=2_100_000_600_000)
+    asked = schema.Waited(False, [view()], [], 4, [question])
+    daemon.answers |= {"send": sent(), "wait": [asked, answered(b"done")], "confirm": schema.Done()}
+    ran = cli("send", "a", "text", "--wait")
+    assert FRAMED in ran.err
+    assert "raw" not in ran.err
+    assert ran.text == "done"
+
+
 def test_a_terminal_gets_the_cleaned_text(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers |= {"send": sent(), "wait": answered(b"a\x1b[2Jb\x07c"), "confirm": schema.Done()}
     ours, theirs = pty.openpty()
     with cli.start("send", "a", "text", "--wait", stdout=theirs) as process:
-        process.wait(30)
+        process.wait(90)
         os.close(theirs)
         shown = os.read(ours, 10_000)
         assert process.stderr is not None
@@ -176,7 +247,7 @@ def test_an_answer_that_could_not_be_written_is_not_confirmed(cli: Cli, daemon: 
     os.close(read)
     with cli.start("send", "a", "text", "--wait", stdout=write) as process:
         os.close(write)
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
     assert process.returncode != 0
     assert daemon.params_of("wait")
     assert not daemon.params_of("confirm")
@@ -195,13 +266,13 @@ def test_waiting_ends_with_the_time_and_says_how_to_look_later(cli: Cli, daemon:
 def test_ctrl_c_stops_the_waiting_and_never_the_message(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers |= {"send": sent(), "wait": daemon.hang}
     with cli.start("send", "a", "text", "--wait") as process:
-        while daemon.called.get(timeout=30) != "wait":
+        while daemon.called.get(timeout=90) != "wait":
             pass
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=90)
     assert process.returncode == 6
     assert out == b""
-    assert b"the message goes on" in err
+    assert b"stopped waiting; what was sent goes on" in err
     assert b"fleettrio show 9f31c2d4" in err
     assert b"Traceback" not in err
     assert {method for method, _ in daemon.calls} == {"hello", "send", "wait"}
@@ -210,10 +281,10 @@ def test_ctrl_c_stops_the_waiting_and_never_the_message(cli: Cli, daemon: FakeDa
 def test_ctrl_c_before_the_daemon_took_it_is_unknown(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers["send"] = daemon.hang
     with cli.start("send", "a", "text") as process:
-        while daemon.called.get(timeout=30) != "send":
+        while daemon.called.get(timeout=90) != "send":
             pass
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=90)
     assert process.returncode == 5
     assert b"may or may not have been sent" in err
     assert b"fleettrio inbox --sent" in err
@@ -222,10 +293,10 @@ def test_ctrl_c_before_the_daemon_took_it_is_unknown(cli: Cli, daemon: FakeDaemo
 def test_a_daemon_that_dies_under_a_wait_is_told_with_the_way_to_the_answer(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers |= {"send": sent(), "wait": daemon.hang}
     with cli.start("send", "a", "text", "--wait") as process:
-        while daemon.called.get(timeout=30) != "wait":
+        while daemon.called.get(timeout=90) != "wait":
             pass
         daemon.stop()
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=90)
     assert process.returncode == 7
     assert b"error: the daemon ended" in err
     assert b"fleettrio show 9f31c2d4" in err
@@ -267,7 +338,7 @@ def test_wait_delivered_ends_with_the_receipt(cli: Cli, daemon: FakeDaemon) -> N
     assert daemon.params_of("wait")[0].until == "delivered"
 
 
-def test_several_answers_are_waited_for_one_after_the_other(cli: Cli, daemon: FakeDaemon) -> None:
+def test_several_answers_are_waited_for_and_each_stands_under_its_author(cli: Cli, daemon: FakeDaemon) -> None:
     other = MSG[:-1] + "5"
     daemon.answers |= {
         "send": sent(view(), view(msg_id=other, recipient="b@beta")),
@@ -278,9 +349,18 @@ def test_several_answers_are_waited_for_one_after_the_other(cli: Cli, daemon: Fa
         "confirm": schema.Done(),
     }
     ran = cli("send", "a", "b", "text", "--wait")
-    assert (ran.code, ran.out) == (0, b"onetwo")
+    assert ran.code == 0
+    assert ran.text.splitlines() == ["── worker@beta (aaaa1111)", "│ one", "", "── worker@beta (aaaa1111)", "│ two", ""]
     assert [params.ids for params in daemon.params_of("wait")] == [[MSG, other], [other]]
     assert [params.cursor for params in daemon.params_of("confirm")] == [1, 2]
+
+
+def test_an_answer_that_another_call_got_is_named_by_the_one_that_waited(cli: Cli, daemon: FakeDaemon) -> None:
+    elsewhere = view(state="answered", exit_code=0, answered_by="0190a000-0000-7000-8000-0000aaaa1111")
+    daemon.answers |= {"send": sent(), "wait": schema.Waited(False, [elsewhere], [], 0)}
+    ran = cli("send", "a", "text", "--wait")
+    assert (ran.code, ran.out) == (0, b"")
+    assert "worker@beta answered, not to this command: fleettrio show aaaa1111" in ran.err
 
 
 def test_a_wait_that_is_done_without_an_answer_ends(cli: Cli, daemon: FakeDaemon) -> None:
@@ -294,7 +374,7 @@ def test_a_wait_that_is_done_without_an_answer_ends(cli: Cli, daemon: FakeDaemon
     [
         (("send",), "to whom"),
         (("send", "a", "b", "--file", "/dev/null", "--wait=later"), "later"),
-        (("send", "a", "text", "--timeout", "soon"), "no duration"),
+        (("send", "a", "text", "--timeout", "soon"), "not a duration"),
         (("send", "a", "text", "--priority", "12"), "12"),
         (("reply", "@last", "text", "--file", "/dev/null"), "one is enough"),
         (("reply",), "ID"),
@@ -306,6 +386,13 @@ def test_wrong_use_is_exit_2_with_the_help_to_read(cli: Cli, words: tuple[str, .
     assert ran.err.startswith("error: ")
     assert what in ran.err
     assert f"hint: fleettrio {words[0]} --help" in ran.err
+
+
+def test_names_are_the_same_two_with_and_without_a_space_behind_the_comma(cli: Cli, daemon: FakeDaemon) -> None:
+    daemon.answers["send"] = sent()
+    for words in (("a,b",), ("a, b",), ("a", "b"), (" a ,", "b,")):
+        assert cli("send", *words, "text").code == 0
+    assert [params.to for params in daemon.params_of("send")] == [["a", "b"]] * 4
 
 
 def test_a_body_over_one_mebibyte_is_refused_before_it_is_read_to_its_end(cli: Cli) -> None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from fleettrio.broker.port import BrokerSettings
-from fleettrio.config import Config, default_host_id, environment_keys, load_config, resolve_paths
+from fleettrio.config import SECTIONS, Config, default_host_id, load_config, resolve_paths
+from fleettrio.core.news import NEWS
 from fleettrio.errors import ConfigError
 from fleettrio.home import SOCKET_PATH_LIMIT, make_run_dir
+from fleettrio.notify_section import NotifySection
+from fleettrio.overrides import override_keys
 from fleettrio.wire.gids import is_name
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHOWN = [
+    pytest.param(text, id=f"{page.stem}-{place}")
+    for page in PAGES
+    for place, text in enumerate(re.findall(r"^```toml\n(\[.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
+]
 
 
 def load(home: Path, text: str = "", **env: str) -> Config:
@@ -87,7 +99,7 @@ def test_a_misspelt_section_in_a_variable_names_the_near_setting(home: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["TOKEN", "CLOCK_OFFSET_MS", "FAILPOINT", "MSG_ID", "NO_EXTENSIONS", "FAULT_ROUNDS", "EXPECT"]
+    "name", ["TOKEN", "NAME", "CLOCK_OFFSET_MS", "FAILPOINT", "MSG_ID", "NO_EXTENSIONS", "FAULT_ROUNDS", "EXPECT"]
 )
 def test_a_variable_that_is_no_setting_is_left_alone(home: Path, name: str) -> None:
     assert load(home, **{f"FLEETTRIO_{name}": "x"}).is_standalone
@@ -105,6 +117,7 @@ def test_the_file_is_read_into_broker_settings(home: Path) -> None:
         password_file = "login/password"
         ca_file = "/etc/fleet/ca.pem"
         heartbeat_s = 5
+        fast_lane = false
         """,
     )
     assert config.host_id == "alpha"
@@ -114,6 +127,7 @@ def test_the_file_is_read_into_broker_settings(home: Path) -> None:
         password_file=str(home / "login/password"),
         ca_file="/etc/fleet/ca.pem",
         heartbeat_s=5,
+        fast_lane=False,
     )
 
 
@@ -133,9 +147,14 @@ def test_the_environment_overrides_the_file(home: Path) -> None:
 
 
 def test_every_override_names_an_existing_key_and_none_hides_another() -> None:
-    keys = environment_keys()
+    keys = override_keys(SECTIONS)
     assert keys["FLEETTRIO_BROKER_PASSWORD_FILE"] == ("broker", "password_file")
     assert len(set(keys.values())) == len(keys)
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_every_configuration_that_a_page_shows_is_a_good_one(home: Path, text: str) -> None:
+    load(home, text)
 
 
 def test_every_problem_is_reported_at_once_with_its_key(home: Path) -> None:
@@ -192,10 +211,66 @@ def test_variables_that_are_no_settings_are_left_alone(home: Path) -> None:
     load(home, FLEETTRIO_TOKEN="t", FLEETTRIO_FAILPOINT="x", FLEETTRIO_CLOCK_OFFSET_MS="5")
 
 
-@pytest.mark.parametrize("section", ["profile", "coordinator", "notify", "metrics", "dashboard", "regions"])
+@pytest.mark.parametrize("section", ["metrics", "dashboard", "regions"])
 def test_a_section_of_a_later_version_is_named_as_such(home: Path, section: str) -> None:
     (problem,) = problems(home, f"[{section}]\n")
     assert "not supported yet" in problem
+
+
+def test_notify_tells_of_everything_by_no_way_until_a_way_is_given(home: Path) -> None:
+    assert not load(home).notify.is_on
+    config = load(home, '[notify]\non = ["reply"]\ncommand = ["notify-send", "fleettrio", "{text}"]\n')
+    assert config.notify.is_on
+    assert config.notify.on == ("reply",)
+    assert load(home, FLEETTRIO_NOTIFY_BELL="yes").notify.is_on
+    assert NotifySection().on == NEWS
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('on = ["replies"]', "notify.on"),
+        ('command = "notify-send"', "notify.command"),
+        ('command = [""]', "notify.command"),
+        ('url = "http://ntfy.example/secret"', "notify.url"),
+        ('url = "file:///etc/passwd"', "notify.url"),
+        ('url = "https://"', "notify.url"),
+        ("bodys = true", "notify.bodys"),
+    ],
+)
+def test_what_is_wrong_with_notify_is_told_with_its_key_and_without_the_url(home: Path, text: str, key: str) -> None:
+    (problem,) = problems(home, f"[notify]\n{text}\n")
+    assert problem.startswith(key)
+    assert "secret" not in problem
+
+
+LEADS = '[coordinator]\ncoord_id = "lead-a"\nuris = ["amqps://hub/leads"]\n'
+
+
+def test_a_coordinator_has_a_broker_of_its_own(home: Path) -> None:
+    config = load(home, LEADS + 'user = "a"\npassword_file = "leads.password"\n')
+    settings = config.coordinator_broker()
+    assert settings is not None
+    assert settings.uris == ("amqps://hub/leads",)
+    assert settings.password_file == str(home / "leads.password")
+    assert (config.coordinator.coord_id, config.coordinator.lead) == ("lead-a", "lead")
+    assert config.is_standalone
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[coordinator]\nuris = ["amqps://hub/leads"]\n', "coordinator.coord_id: missing"),
+        ('[coordinator]\ncoord_id = "a"\n', "coordinator.uris:"),
+        (LEADS.replace("lead-a", "Lead A"), "coordinator.coord_id: 'Lead A'"),
+        (LEADS + 'lead = "no one"\n', "coordinator.lead:"),
+        (LEADS + 'password_file = "x"\n', "coordinator.user:"),
+        (LEADS + 'coordId = "x"\n', "coordinator.coordId:"),
+    ],
+)
+def test_a_mistake_about_the_coordinator_is_named(home: Path, text: str, key: str) -> None:
+    (problem,) = problems(home, text)
+    assert problem.startswith(key)
 
 
 @pytest.mark.parametrize("text", ["[host", "host = 3", b"\xff\xfe".decode("latin-1")])

@@ -42,6 +42,19 @@ def test_a_body_or_a_url_never_reaches_the_log(style: str) -> None:
     assert "oops" in stream.getvalue()
 
 
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_traceback_shows_no_values_of_variables(style: str) -> None:
+    stream = io.StringIO()
+    set_up_log(LogSection(format="json" if style == "json" else "console"), stream)
+    body = "hunter2"
+    try:
+        raise ValueError(len(body))
+    except ValueError:
+        get_logger("x").exception("internal error")
+    assert "ValueError: 7" in stream.getvalue()
+    assert "hunter2" not in stream.getvalue().replace('body = "hunter2"', "")
+
+
 def test_the_level_is_kept_and_a_stream_that_is_no_terminal_gets_json() -> None:
     stream = io.StringIO()
     set_up_log(LogSection(level="warning"), stream)
@@ -77,7 +90,7 @@ def test_a_fail_point_ends_the_process_at_the_pass_it_names(value: str, survived
         env={**os.environ, "FLEETTRIO_FAILPOINT": value},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.stdout.split()[-1] == survived
     if value.startswith("there"):

@@ -7,23 +7,31 @@ string each, in order: that is what scenarios compare.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from fleettrio.core import actions as do
 from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
+from fleettrio.core.arrivals import known_leaf
+from fleettrio.core.beginning import Coordinator
 from fleettrio.core.calls import Accepted, AttachedAs, Offered, PongHeard, WaitOver
 from fleettrio.core.compose import Identity, human_of
+from fleettrio.core.drift import Drift
+from fleettrio.core.entity import Entity
 from fleettrio.core.gateway import Gateway, Kept, Settings
 from fleettrio.core.ledger import Limits, queue_owner
-from fleettrio.core.rows import Entity, InboxRow, InboxState, Peer, PeerEntity, SentRow
+from fleettrio.core.peer import Peer, PeerEntity
+from fleettrio.core.rows import Claim, Due, InboxRow, InboxState, JournalRow, SentRow, SentState
+from fleettrio.core.spawned import Spawnable, SpawnRow
 from fleettrio.core.topology import ControlQueue, InboxQueue, QueueOwner, RosterQueue
 from fleettrio.ids import FleetId, Gid, HostId, MsgId, Now, Seconds, Tag, TraceId, WallMs
 from fleettrio.wire.bodies import Outcome
 from fleettrio.wire.envelope import Envelope, Kind, encode_envelope
-from fleettrio.wire.fleetfile import ALL_GRANTS, DEFAULT_GRANTS, Fleet, FleetHost, HostKey
+from fleettrio.wire.fleet import ALL_GRANTS, DEFAULT_GRANTS, Fleet, FleetHost, HostKey
 from fleettrio.wire.gids import GATEWAY_SALT, HUMAN_SALT, derive_gid, new_msg_id
 from fleettrio.wire.headers import RawHeaders
 from fleettrio.wire.signing import Duplicate, Parsed, Refusal, Signer, Verifier, parse_delivery
@@ -55,13 +63,19 @@ class Clock:
 
 
 def fleet_of(
-    names: Iterable[str], *, reporters: Iterable[str] = (), revoked: Iterable[str] = (), rev: int = 1
+    names: Iterable[str],
+    *,
+    reporters: Iterable[str] = (),
+    revoked: Iterable[str] = (),
+    rev: int = 1,
+    grants: Mapping[str, Iterable[str]] | None = None,
 ) -> Fleet:
-    """A fleet in which the named hosts trust each other."""
+    """A fleet in which the named hosts trust each other; `grants` has further ones by host."""
     hosts = {}
     for name in names:
         key = HostKey(HostId(name), 1, Signer(FLEET, HostId(name), 1, seed_of(name)).public_key)
-        hosts[HostId(name)] = FleetHost(HostId(name), (key,), ALL_GRANTS if name in reporters else DEFAULT_GRANTS)
+        granted = (ALL_GRANTS if name in reporters else DEFAULT_GRANTS) | frozenset((grants or {}).get(name, ()))
+        hosts[HostId(name)] = FleetHost(HostId(name), (key,), granted)
     gone = frozenset((HostId(name), 1) for name in revoked)
     return Fleet(FLEET, rev, WallMs(0), hosts, gone, bytes(32))
 
@@ -81,7 +95,9 @@ def gid_of(name: str, host: str) -> Gid:
 def agent(name: str, host: str, **changes: object) -> Entity:
     """An agent that messages are pushed into, unless `takes` says otherwise."""
     entity = Entity(gid=gid_of(name, host), name=name, salt=salt_of(name), takes="push", transport="tmux", target="%1")
-    return dataclasses.replace(entity, **changes)  # type: ignore[arg-type]
+    if changes.get("takes") == "pull":  # and in no pane
+        changes = {"target": "", **changes}
+    return msgspec.structs.replace(entity, **changes)
 
 
 def person(host: str) -> Entity:
@@ -101,11 +117,16 @@ class Host:
         limits: Limits | None = None,
         born: WallMs = BORN,
         standalone: bool = False,
+        profiles: Sequence[Spawnable] = (),
+        news: Sequence[str] = (),
     ) -> None:
         self.name, self.clock, self.fleet = HostId(name), clock, fleet
         self.signer = Signer(FLEET, self.name, 1, seed_of(name))
         self.verifier = Verifier(fleet)
         self.limits, self.born, self.standalone = limits or Limits(), born, standalone
+        self.coordinator: Coordinator | None = None
+        self.news, self.notified = tuple(news), list[do.Notify]()
+        self.profiles, self.spawns = tuple(profiles), dict[Gid, SpawnRow]()
         self.entities: dict[Gid, Entity] = {e.gid: e for e in (person(name), *entities)}
         self.ledger: dict[Key, InboxRow] = {}
         self.bodies: dict[Key, bytes] = {}
@@ -113,10 +134,16 @@ class Host:
         self.peers: dict[HostId, Peer] = {}
         self.others: dict[Gid, PeerEntity] = {}
         self.settings: dict[str, str] = {}
+        self.claims: dict[str, Claim] = {}
+        self.dues: dict[str, Due] = {}
+        self.owed: dict[Key, bytes] = {}
         self.keys: dict[tuple[Gid, str], tuple[MsgId, ...]] = {}
         self.journal: list[do.Note] = []
         self.out: list[do.Publish] = []
+        self.abroad: list[do.Publish] = []
+        """What is to be published at the coordinator's broker."""
         self.injected: list[Key] = []
+        self.looks: list[do.LookAtTree] = []
         self.asked: list[do.Reserve | do.Inject] = []
         """What the agents' tasks have to do."""
         self.results: dict[int, object] = {}
@@ -143,15 +170,26 @@ class Host:
             trace_id=TRACE,
             born=self.born,
             highest_wall=WallMs(int(self.settings.get("highest-wall", "0"))),
+            paused=self.settings.get("paused", ""),
             limits=self.limits,
+            profiles=self.profiles,
+            coordinator=self.coordinator,
+            news=self.news,
+            person_seen=WallMs(int(self.settings.get("person-seen", "0"))),
         )
-        rows = [r for r in self.ledger.values() if r.state.is_open or not r.notified]
+        rows = [r for r in self.ledger.values() if r.state.is_open or not r.notified or _is_unanswered(r)]
         kept = Kept(
             entities=tuple(self.entities.values()),
             inbox=tuple(rows),
+            landed=tuple(self._landed()),
             sent=tuple(self.outbox.values()),
             peers=tuple(self.peers.values()),
             others=tuple(self.others.values()),
+            spawns=tuple(self.spawns.values()),
+            claims=tuple(self.claims.values()),
+            dues=tuple(self.dues.values()),
+            owed=self.owed,
+            untold=tuple(self._untold()),
             seq=max((r.seq for r in self.ledger.values()), default=0),
         )
         self.out, self.asked, self.results = [], [], {}
@@ -161,15 +199,25 @@ class Host:
     def open(self) -> list[do.Action]:
         return self.run(ev.SessionOpened(1))
 
+    def _landed(self) -> list[InboxRow]:
+        """The newest two that were put into each entity, as the store reads them."""
+        rows = sorted((r for r in self.ledger.values() if r.state in _PUT_IN), key=lambda r: (r.at, r.seq))
+        return [row for gid in self.entities for row in [r for r in rows if r.gid == gid][-2:]]
+
+    def _untold(self) -> list[SentRow]:
+        """What failed and its sender was not told of, as the store reads it."""
+        until = {gid: int(self.settings.get(f"failures-told.{gid}", "0")) for gid in self.entities}
+        failed = [r for r in self.outbox.values() if r.state in (SentState.FAILED, SentState.EXPIRED)]
+        return [row for row in failed if row.at > until.get(row.sender, 0)]
+
     # --- facts in, actions out
 
     def run(self, *events: ev.Event) -> list[do.Action]:
         """Decide about the events as one list and perform it. The actions of what follows at once come after it."""
         listed: list[do.Action] = []
         for event in events:
-            listed += self.gateway.handle(event, self.clock.now)
-        records = [a for a in listed if isinstance(a, _RECORDED)]  # as the performer does it
-        return self.perform([*records, *(a for a in listed if not isinstance(a, _RECORDED))])
+            listed += self.gateway.decide(event, self.clock.now)
+        return self.perform(self.gateway.settle(listed, self.clock.now))
 
     def expire(self) -> list[do.Action]:
         return self.perform(self.gateway.expire(self.clock.now))
@@ -183,7 +231,7 @@ class Host:
         self.clock.advance(end - self.clock.mono)
         return listed
 
-    def perform(self, listed: Sequence[do.Action]) -> list[do.Action]:
+    def perform(self, listed: Sequence[do.Action]) -> list[do.Action]:  # noqa: C901 - a table
         records = [a for a in listed if isinstance(a, _RECORDED)]
         assert [a for a in listed if isinstance(a, _RECORDED)] == list(listed[: len(records)]), "store actions first"
         if self.broken and records:
@@ -195,30 +243,47 @@ class Host:
             match action:
                 case do.Publish():
                     self.out.append(action)
+                case do.AtCoordinator(do.Publish() as publish):
+                    self.abroad.append(publish)
                 case do.Reserve() | do.Inject():
                     self.asked.append(action)
                     if isinstance(action, do.Inject):
                         self.injected.append((action.row.msg_id, action.row.gid))
+                case do.LookAtTree():
+                    self.looks.append(action)
                 case do.Resolve(call, result):
                     self.results[call] = result
                     self.resolved[call] += 1
                 case do.Fail():
                     self.results[action.call] = action
                     self.resolved[action.call] += 1
+                case do.Notify():
+                    self.notified.append(action)
+                case do.LoadTrace(ask, trace_id):
+                    follow.append(self._trace_read(ask, trace_id))
                 case do.Load(ask, inbox, sent):
                     rows = tuple(self.ledger.get(k) for k in inbox)
                     follow.append(ev.Loaded(ask, rows, tuple(self.outbox.get(k) for k in sent)))
         return [*listed, *(self.run(*follow) if follow else [])]
 
+    def _trace_read(self, ask: int, trace_id: TraceId) -> ev.TraceRead:
+        """What this host's store would say; of its journal only the notes."""
+        inbox = tuple(row for row in self.ledger.values() if row.trace_id == trace_id)
+        sent = tuple(row for row in self.outbox.values() if row.trace_id == trace_id)
+        steps = tuple(
+            JournalRow(self.clock.now.wall, n.what, n.msg_id, n.gid, n.trace_id, n.peer, n.reason, n.detail, 0)
+            for n in self.journal
+            if n.trace_id == trace_id
+        )
+        return ev.TraceRead(ask, inbox, sent, steps)
+
     def _not_recorded(self, listed: Sequence[do.Action]) -> list[do.Action]:
-        rows = [a for a in listed if isinstance(a, do.Commit | do.Record)]
-        undo = [(a.row, a.before if isinstance(a, do.Record) else None) for a in rows]
-        sent = [(a.row, a.before) for a in listed if isinstance(a, do.RecordSent)]
+        records = [a for a in listed if isinstance(a, _RECORDED)]
         calls = tuple(a.call for a in listed if isinstance(a, do.Resolve | do.Fail))
-        failed = ev.StoreFailed(tuple(reversed(undo)), calls, FULL, tuple(reversed(sent)))
+        failed = ev.StoreFailed(FULL, tuple(reversed(records)), calls)
         return self.run(failed, *(event for action in listed for event in _not_done(action)))
 
-    def _record(self, action: do.Action) -> None:
+    def _record(self, action: do.Action) -> None:  # noqa: C901 - a table
         match action:
             case do.Commit(row=row, body=body):
                 self.ledger[row.msg_id, row.gid], self.bodies[row.msg_id, row.gid] = row, body
@@ -226,20 +291,36 @@ class Host:
                 self.ledger[row.msg_id, row.gid] = row
             case do.RecordSent(row=sent):
                 self.outbox[sent.msg_id, sent.gid] = sent
+            case do.KeepBody(msg_id, gid, body):
+                self.owed[msg_id, gid] = body
+            case do.DropBody(msg_id, gid):
+                self.owed.pop((msg_id, gid), None)
             case do.RecordKey(key, sender, ids):
                 self.keys.setdefault((sender, key), ids)
             case do.RecordEntity(entity):
                 self.entities[entity.gid] = entity
             case do.DropEntity(gid):
                 self.entities.pop(gid, None)
+            case do.RecordSpawn(row=spawn):
+                self.spawns[spawn.spawn_id] = spawn
+            case do.RecordClaim(claim):
+                self.claims[claim.key] = claim
+            case do.RecordDue(due):
+                self.dues[due.id] = due
+            case do.DropDue(due):
+                self.dues.pop(due.id, None)
             case do.RecordPeer(peer):
                 self.peers[peer.host] = peer
             case do.RecordPeerEntities(host, entities, replace):
                 if replace:
                     self.others = {g: e for g, e in self.others.items() if e.host != host}
                 self.others.update((e.gid, e) for e in entities)
+            case do.ForgetPeer(host):
+                del self.peers[host]
+                self.others = {g: e for g, e in self.others.items() if e.host != host}
             case do.RecordSetting(key, value):
                 self.settings[key] = value
+                self.epoch = int(self.settings.get("epoch", self.epoch))
             case do.Note():
                 self.journal.append(action)
 
@@ -254,27 +335,46 @@ class Host:
     def new_id(self) -> MsgId:
         return new_msg_id(self.clock.wall, next(self._entropy).to_bytes(6, "big") + self.name.encode().ljust(4)[:4])
 
-    def send(self, *to: str, body: bytes = b"do it", sender: str = "human", **fields: object) -> MsgId:
-        """Ask to send; the msgId of the first message. What came of it is in `results` and `outbox`."""
+    def send(self, *to: str, body: bytes | None = None, sender: str = "human", **fields: object) -> MsgId:
+        """Ask to send; the msgId of the first message. What came of it is in `results` and `outbox`.
+
+        Without a `body` each of an agent's has its own: the same words twice are a loop.
+        """
         ids = tuple(self.new_id() for _ in to)
-        asked = ev.SendAsked(call=self.call(), sender=self.gid(sender), to=to, body=body, msg_ids=ids, trace_id=TRACE)
-        self.last = self.run(dataclasses.replace(asked, **fields))  # type: ignore[arg-type]
+        if body is None:
+            body = b"do it" if sender == "human" else f"do it {ids[0]}".encode()
+        asked = ask.SendAsked(call=self.call(), sender=self.gid(sender), to=to, body=body, msg_ids=ids, trace_id=TRACE)
+        self.last = self.run(msgspec.structs.replace(asked, **fields))
         return ids[0]
+
+    def broadcast(self, group: str = "all", *, body: bytes = b"hear", sender: str = "human", **fields: object) -> MsgId:
+        """Ask to broadcast; its msgId. What came of it is in `results` and, member by member, in `outbox`."""
+        asked = ask.BroadcastAsked(
+            call=self.call(),
+            sender=self.gid(sender),
+            group=group,
+            body=body,
+            msg_id=self.new_id(),
+            trace_id=TRACE,
+        )
+        asked = msgspec.structs.replace(asked, **fields)
+        self.last = self.run(asked)
+        return asked.msg_id
 
     def reply(self, original: MsgId, sender: str, body: bytes = b"done", **fields: object) -> MsgId:
         row = self.row(original, sender)
-        asked = ev.ReplyAsked(call=self.call(), sender=self.gid(sender), original=row, body=body, msg_id=self.new_id())
-        self.last = self.run(dataclasses.replace(asked, **fields))  # type: ignore[arg-type]
+        asked = ask.ReplyAsked(call=self.call(), sender=self.gid(sender), original=row, body=body, msg_id=self.new_id())
+        self.last = self.run(msgspec.structs.replace(asked, **fields))
         return asked.msg_id
 
     def pull(self, name: str, session: str = "s", *, wait: bool = False, sender: Gid | None = None) -> object:
         """Pull; the result, None while the call is open."""
-        call = self.call()
-        self.last = self.run(ev.PullAsked(call, session, self.gid(name), 50, wait, sender))
+        call = self.last_call = self.call()
+        self.last = self.run(ask.PullAsked(call, session, self.gid(name), 50, wait, sender))
         return self.results.get(call)
 
     def confirm(self, cursor: int, session: str = "s") -> list[do.Action]:
-        return self.run(ev.Confirmed(self.call(), session, cursor))
+        return self.run(ask.Confirmed(self.call(), session, cursor))
 
     def take(self, name: str) -> list[MsgId]:
         """Pull and confirm at once; the ids that came."""
@@ -286,17 +386,22 @@ class Host:
     def await_answer(self, msg_id: MsgId, sender: str = "human", until: str = "answer") -> int:
         rows = tuple(r for r in self.outbox.values() if r.msg_id == msg_id)
         call = self.call()
-        self.last = self.run(ev.WaitAsked(call, "s", self.gid(sender), rows, until))
+        self.last = self.run(ask.WaitAsked(call, "s", self.gid(sender), rows, until))
         return call
 
     def cancel(self, msg_id: MsgId) -> list[do.Action]:
-        return self.run(ev.CancelAsked(self.call(), self.sent(msg_id)))
+        return self.run(ask.CancelAsked(self.call(), self.sent(msg_id)))
 
     # --- what the agent does
 
-    def ready(self, msg_id: MsgId, name: str) -> list[do.Action]:
+    def ready(self, msg_id: MsgId, name: str, drift: Drift | None = None) -> list[do.Action]:
         """The transport looked and would write now."""
-        return self.run(ev.AgentReserved(self.gid(name), msg_id))
+        return self.run(ev.AgentReserved(self.gid(name), msg_id, drift))
+
+    def looked(self, drift: Drift | None = None) -> list[do.Action]:
+        """The oldest look that was asked for is over; it found the same for all its messages."""
+        look = self.looks.pop(0)
+        return self.run(ev.TreeLookedAt(look.gid, tuple(((row.msg_id, row.gid), drift) for row in look.rows)))
 
     def typed(self, msg_id: MsgId, name: str, outcome: str = "submitted", detail: str = "") -> list[do.Action]:
         return self.run(ev.Injected(self.gid(name), msg_id, outcome, "tmux", detail))
@@ -331,8 +436,8 @@ class Host:
 
     def hand(self, publish: do.Publish) -> list[do.Action]:
         """As the publisher does: the row is recorded, then the bytes are handed over."""
-        if publish.sent:
-            self._record(do.RecordSent(publish.sent))
+        for row in publish.sent:
+            self._record(do.RecordSent(row))
         if publish.keyed:
             self._record(publish.keyed)
         return self.run(ev.PublishHanded((publish.id,)))
@@ -344,8 +449,8 @@ class Host:
         """The publish as its bytes are on the wire."""
         envelope = publish.envelope
         if not envelope.msg_id:
-            envelope = dataclasses.replace(envelope, msg_id=self.new_id())
-        return self.sign(envelope, publish.body, publish.sent.header if publish.sent else None)
+            envelope = msgspec.structs.replace(envelope, msg_id=self.new_id())
+        return self.sign(envelope, publish.body, publish.sent[0].header if publish.sent else None)
 
     def sign(self, envelope: Envelope, body: bytes, header: bytes | None = None) -> Parsed:
         header = header or encode_envelope(envelope)
@@ -363,18 +468,29 @@ class Host:
         entity = self.gateway.roster.entities.get(Gid(envelope.to))
         return queue_owner(entity) if entity else None
 
+    def owners(self, envelope: Envelope) -> list[QueueOwner]:
+        """All queues of this host that take the envelope: a broadcast goes into several."""
+        if envelope.to.startswith("broadcast."):
+            inboxes = [queue_owner(entity) for entity in self.gateway.roster.entities.values()]
+            return [inbox for inbox in inboxes if inbox.takes(envelope.to)]
+        owner = self.owner(envelope)
+        return [owner] if owner else []
+
     def arrival(self, parsed: Parsed, owner: QueueOwner | None = None) -> ev.Event:
         """The event of a delivery from one of this host's queues, judged as the consumer judges it."""
         owner = owner or self.owner(parsed.envelope)
         assert owner is not None, f"{self.name} has no queue for {parsed.envelope.to}"
-        known = self.ledger.get((parsed.envelope.msg_id, owner.gid)) if isinstance(owner, InboxQueue) else None
+        acts = self.gateway.controls.knows(parsed.envelope.kind)
+        gid = owner.gid if isinstance(owner, InboxQueue) else self.gateway.settings.me.gid if acts else None
+        known = self.ledger.get((parsed.envelope.msg_id, gid)) if gid else None
         tag = Tag(1, 1, next(self._tags))
-        (judged,) = self.verifier.judge([parsed], [owner], [known.leaf if known else None], self.clock.now.wall)
+        leaf = None if known is None else known_leaf(known, parsed.envelope.host)
+        (judged,) = self.verifier.judge([parsed], [owner], [leaf], self.clock.now.wall)
         if isinstance(judged, Duplicate):
-            return ev.DuplicateArrived(tag)
+            return ev.DuplicateArrived(tag, (parsed.envelope.msg_id, gid) if gid and acts else None)
         if isinstance(judged, Refusal):
             return ev.RefusedArrival(tag, owner, judged)
-        return ev.Arrived(tag, owner, judged)
+        return ev.Arrived(tag, owner, judged, known)
 
     def get(self, parsed: Parsed, owner: QueueOwner | None = None) -> list[do.Action]:
         """One delivery."""
@@ -386,15 +502,23 @@ class Host:
         return self.run(ev.TrustChanged(fleet))
 
 
+def _is_unanswered(row: InboxRow) -> bool:
+    return row.state is InboxState.INJECTED and row.wants_reply and not row.answer
+
+
 def _not_done(action: do.Action) -> list[ev.Event]:
     """What the core is told of a hand-over behind a list that could not be recorded."""
     match action:
         case do.Publish():
             return [ev.PublishNotHanded(action.id, "store", FULL)]
+        case do.AtCoordinator(do.Publish(id=publish_id)):
+            return [ev.FromCoordinator(ev.PublishNotHanded(publish_id, "store", FULL))]
         case do.Load(ask):
             return [ev.LoadFailed(ask, FULL)]
         case do.Reserve(row):
             return [ev.AgentNotReady(row.gid, row.msg_id, FULL, "idle")]
+        case do.LookAtTree(gid, rows):
+            return [ev.TreeLookedAt(gid, tuple(((row.msg_id, row.gid), None) for row in rows))]
     return []
 
 
@@ -435,14 +559,11 @@ class World:
         """Hand over, confirm, deliver to everybody whom it is for."""
         sender.hand(publish)
         parsed = sender.signed(publish)
-        if parsed.envelope.to.startswith("roster."):
-            targets = self.hosts
-        else:
-            targets = [host for host in self.hosts if host.owner(parsed.envelope)]
-        sender.verdict(publish, "confirmed" if targets else "unroutable")
-        for host in targets:
+        targets = [(host, owner) for host in self.hosts for owner in host.owners(parsed.envelope)]
+        sender.verdict(publish, "confirmed" if targets or not publish.mandatory else "unroutable")
+        for host, owner in targets:
             if host.gateway.link.is_open:
-                host.get(parsed)
+                host.get(parsed, owner)
 
 
 def pair(**options: object) -> tuple[World, Host, Host]:
@@ -459,9 +580,9 @@ def pair(**options: object) -> tuple[World, Host, Host]:
 
 
 def told(actions: Iterable[do.Action]) -> list[str]:
-    """Each action in words. The highest wall time, recorded now and then, is left out."""
+    """Each action in words. The highest wall time, recorded now and then, and what senders know, are left out."""
     words = [_word(action) for action in actions]
-    return [word for word in words if word != "setting highest-wall"]
+    return [word for word in words if word not in ("setting highest-wall", "setting failures-told")]
 
 
 def _state(row: InboxRow | SentRow) -> str:
@@ -486,18 +607,26 @@ def _word(action: do.Action) -> str:  # noqa: C901 - a table
             return f"agent {entity.name} {entity.status}"
         case do.DropEntity():
             return "drop agent"
+        case do.RecordSpawn(row=spawn):
+            return f"spawn {spawn.state}" + (f"({spawn.reason})" if spawn.reason else "")
+        case do.RecordClaim(claim):
+            return f"claim {claim.key}" + ("" if claim.holder else " free")
         case do.RecordPeer(peer):
             return f"peer {peer.host}"
         case do.RecordPeerEntities(host, entities, replace):
             return f"entities {host} {' '.join(sorted(e.name for e in entities))}" + (" whole" if replace else "")
+        case do.ForgetPeer(host):
+            return f"forget {host}"
         case do.RecordSetting(key):
-            return f"setting {key}"
+            return f"setting {key.partition('.')[0]}"
         case do.Note():
             return f"note {action.what} {action.reason}"
-        case do.Ack() | do.Reject() | do.Requeue():
+        case do.Ack() | do.Reject():
             return type(action).__name__.lower()
         case do.Publish():
             return _publish_word(action)
+        case do.AtCoordinator(abroad):
+            return f"coordinator: {_word(abroad)}"
         case do.OpenInbox():
             return "open inbox"
         case do.CloseInbox():
@@ -510,6 +639,8 @@ def _word(action: do.Action) -> str:  # noqa: C901 - a table
             return f"resolve {_result_word(result)}".rstrip()
         case do.Fail():
             return f"fail {action.code} {action.reason}"
+        case do.Notify():
+            return f"notify {action.what}: {action.text}"
         case _:
             return type(action).__name__.lower()
 
@@ -541,5 +672,6 @@ def _result_word(result: object) -> str:
             return ""
 
 
-_RECORDED = tuple(do.StoreAction.__args__)
+_PUT_IN = (InboxState.INJECTED, InboxState.DRAINED, InboxState.OFFERED)
+_RECORDED = tuple(do.RECORDED)
 WAITING = InboxState.WAITING

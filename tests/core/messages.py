@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from fleettrio.core import actions as do
 from fleettrio.core.compose import control, message
@@ -78,4 +78,4 @@ def injected(sender: Host, to: Host, msg_id: MsgId, gid: Gid, leaf: Leaf) -> Par
 
 
 def _signed(sender: Host, envelope: Envelope, body: bytes) -> Parsed:
-    return sender.sign(dataclasses.replace(envelope, msg_id=sender.new_id()), body)
+    return sender.sign(msgspec.structs.replace(envelope, msg_id=sender.new_id()), body)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fleettrio.core import actions as do
 from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
 from fleettrio.ids import WallMs
-from tests.core.builders import World, pair, told
+from tests.core.builders import START, World, pair, told
 from tests.core.messages import brief, by_hand
 
 
 def test_an_arrival_is_committed_before_it_is_acknowledged() -> None:
     _, alpha, beta = pair()
     _, actions = brief(alpha, beta)
-    assert told(actions) == ["commit waiting", "reserve", "ack"]
+    assert told(actions) == ["commit waiting", "ack", "reserve"]
 
 
 def test_the_mark_is_recorded_before_the_first_byte() -> None:
@@ -33,6 +36,35 @@ def test_what_was_put_in_is_told_and_told_once_only() -> None:
     assert told(alpha.get(beta.signed(notice))) == ["ack"]
     world.settle()
     assert beta.row(msg_id, "worker").notified
+
+
+def test_that_a_word_was_told_needs_no_commit_of_its_own_and_lost_it_is_told_once_more() -> None:
+    _, alpha, beta = pair()
+    msg_id, _ = brief(alpha, beta)
+    beta.ready(msg_id, "worker")
+    beta.typed(msg_id, "worker")
+    (notice,) = beta.taken()
+    beta.hand(notice)
+    key = msg_id, beta.gid("worker")
+    owed = beta.ledger[key]
+    assert do.may_wait(do.parted(beta.verdict(notice))[0])
+    alpha.get(beta.signed(notice))
+    beta.ledger[key] = owed  # the process died before the next commit
+    beta.start()
+    assert "publish INJECTED alpha" in told(beta.open())
+    again = next(publish for publish in beta.taken() if publish.envelope.kind == "INJECTED")
+    assert told(alpha.get(beta.signed(again))) == ["ack"]
+
+
+def test_the_mark_of_an_answer_waits_for_no_commit_but_that_of_the_answer() -> None:
+    _, alpha, beta = pair()
+    msg_id, _ = brief(alpha, beta)
+    beta.ready(msg_id, "worker")
+    beta.typed(msg_id, "worker")
+    beta.taken()
+    beta.reply(msg_id, "worker")
+    assert told(beta.last) == ["record injected owed", "publish REPLY"]
+    assert do.may_wait(do.parted(beta.last)[0])
 
 
 def test_bytes_that_nobody_saw_land_are_unconfirmed_and_never_repeated() -> None:
@@ -72,7 +104,12 @@ def test_a_reply_to_an_unconfirmed_brief_makes_it_injected_and_says_so_again() -
     beta.typed(msg_id, "worker", "unconfirmed")
     world.settle()
     beta.reply(msg_id, "worker")
-    assert told(beta.last) == ["record injected owed", "publish INJECTED alpha", "publish REPLY"]
+    assert told(beta.last) == [
+        "record unconfirmed(not-observed)",
+        "record injected owed",
+        "publish REPLY",
+        "publish INJECTED alpha",
+    ]
     world.settle()
     assert (alpha.sent(msg_id).state, bool(alpha.sent(msg_id).answered_by)) == ("injected", True)
     assert not [n for n in alpha.journal if n.what == "contradiction"]
@@ -84,7 +121,7 @@ def test_one_message_at_a_time_and_the_next_after_it() -> None:
     second, actions = brief(alpha, beta)
     assert told(actions) == ["commit waiting", "ack"]
     beta.ready(first, "worker")
-    assert told(beta.typed(first, "worker")) == ["record injected owed", "publish INJECTED alpha", "reserve"]
+    assert told(beta.typed(first, "worker")) == ["record injected owed", "reserve", "publish INJECTED alpha"]
     assert told(beta.ready(second, "worker")) == ["record injecting", "inject"]
 
 
@@ -98,6 +135,20 @@ def test_not_ready_is_asked_again_a_little_less_often_each_time() -> None:
         waits.append(round(due - beta.clock.mono, 1))
         assert told(beta.wait(due - beta.clock.mono))[-1] == "reserve"
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+
+
+def test_how_long_it_waits_is_told_of_the_reason_that_holds_it_now() -> None:
+    _, alpha, beta = pair()
+    msg_id = alpha.send("worker@beta")
+    beta.get(alpha.signed(alpha.taken()[0]))
+    gid, forward = beta.gid("worker"), beta.gateway.inbox.forward
+    beta.run(ev.AgentNotReady(gid, msg_id, "it is working", "working"))
+    beta.clock.advance(60)
+    beta.run(ev.AgentNotReady(gid, msg_id, "it is at a dialog", "blocked"))
+    at_the_dialog = beta.clock.wall
+    beta.clock.advance(60)
+    beta.run(ev.AgentNotReady(gid, msg_id, "it is at a dialog", "blocked"))
+    assert forward.why_waiting(gid) == ("it is at a dialog", at_the_dialog)
 
 
 def test_an_agent_seen_idle_gets_the_next_message_at_once() -> None:
@@ -139,10 +190,10 @@ def test_other_bytes_under_a_known_id_in_one_batch_are_a_conflict() -> None:
     assert told(actions) == [
         "commit waiting",
         "note refused conflict",
-        "reserve",
         "ack",
         "publish FAILED alpha",
         "reject",
+        "reserve",
     ]
 
 
@@ -184,8 +235,8 @@ def test_expired_at_the_gate_is_not_delivered_and_those_behind_it_are() -> None:
     assert told(beta.expire()) == [
         "record expired owed",
         "record expired owed",
-        "publish OUTCOME alpha expired",
         "reserve",
+        "publish OUTCOME alpha expired expired",
     ]
     assert told(beta.ready(third, "worker")) == ["record injecting", "inject"]
 
@@ -263,7 +314,16 @@ def test_a_clock_turned_back_a_little_changes_nothing() -> None:
     _, alpha, beta = pair()
     beta.clock.turn(-29)
     _, actions = brief(alpha, beta)
-    assert told(actions) == ["commit waiting", "reserve", "ack"]
+    assert told(actions) == ["commit waiting", "ack", "reserve"]
+
+
+def test_a_store_made_under_a_clock_that_was_days_ahead_is_as_old_as_the_moment_a_person_set_it_right() -> None:
+    _, alpha, beta = pair(born=WallMs(START + 5 * 86_400_000))
+    assert told(brief(alpha, beta)[1])[0] == "commit waiting repeat", "it may have been typed by the store before"
+    assert told(beta.run(ev.ClockAccepted())) == ["setting born"]
+    assert int(beta.settings["born"]) == beta.clock.wall
+    beta.clock.advance(1)
+    assert told(brief(alpha, beta)[1])[0] == "commit waiting"
 
 
 def test_a_brief_older_than_the_store_may_have_been_typed_already() -> None:
@@ -282,8 +342,8 @@ def test_a_brief_older_than_the_store_may_have_been_typed_already() -> None:
     assert told(beta.get(parsed)) == [
         "commit waiting repeat",
         "record unconfirmed(ledger-lost) repeat owed",
-        "publish OUTCOME alpha unconfirmed(ledger-lost)",
         "ack",
+        "publish OUTCOME alpha unconfirmed(ledger-lost)",
     ]
 
 
@@ -322,19 +382,19 @@ def test_what_is_being_typed_already_is_not_superseded() -> None:
     assert beta.state(first, "worker") == "injecting"
 
 
-def test_a_message_that_was_offered_once_is_not_superseded() -> None:
+def test_of_a_replaced_message_that_was_offered_once_nobody_can_know_whether_it_was_read() -> None:
     _, alpha, beta = pair()
     first = beta.send("lead@alpha", sender="worker")
     (publish,) = [p for p in beta.taken() if p.envelope.kind == "SEND"]
     beta.hand(publish)
     alpha.get(beta.signed(publish))
     alpha.pull("lead", "gone")
-    alpha.run(ev.CallEnded(None, "gone", True))
+    alpha.run(ask.CallEnded(None, "gone", True))
     beta.send("lead@alpha", sender="worker", supersedes=first)
     (publish,) = [p for p in beta.taken() if p.envelope.kind == "SEND"]
     beta.hand(publish)
     alpha.get(beta.signed(publish))
-    assert alpha.state(first, "lead") == "waiting"
+    assert alpha.state(first, "lead") == "unconfirmed(offered)"
 
 
 def test_nobody_supersedes_the_message_of_another() -> None:
@@ -351,3 +411,18 @@ def test_a_neighbours_newer_message_supersedes_too() -> None:
     second = beta.send("worker")
     beta.send("worker", supersedes=second)
     assert beta.state(second, "worker") == beta.fate(second) == "superseded"
+
+
+@pytest.mark.parametrize("outcome", ["submitted", "unconfirmed"])
+def test_an_answer_that_comes_while_it_is_being_written_proves_that_it_was_read(outcome: str) -> None:
+    world, alpha, beta = pair()
+    msg_id, _ = brief(alpha, beta)
+    beta.ready(msg_id, "worker")
+    reply = beta.reply(msg_id, "worker")
+    beta.typed(msg_id, "worker", outcome)
+    world.settle()
+    assert (alpha.fate(msg_id), beta.row(msg_id, "worker").answer) == ("injected", "answered")
+    beta.run(ev.TurnEnded(beta.gid("worker"), b"bye", "done", (beta.new_id(),)))
+    world.settle()
+    assert (alpha.sent(msg_id).answered_by, alpha.sent(msg_id).answer) == (reply, "")
+    assert not [note for note in alpha.journal if note.what == "contradiction"]

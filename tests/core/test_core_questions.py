@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fleettrio.core import actions as do
-from fleettrio.core.arrivals import is_replaceable
+from fleettrio.core.arrivals import known_leaf
 from fleettrio.core.calls import Offered
 from fleettrio.core.events import Event, Loaded, LoadFailed
 from fleettrio.ids import Leaf
@@ -124,17 +126,18 @@ def test_another_host_has_no_say() -> None:
     assert beta.state(msg_id, "worker") == "waiting"
 
 
-def test_a_recall_by_another_host_stands_in_nobodys_way() -> None:
+@pytest.mark.parametrize("names_the_leaf", [False, True])
+def test_a_recall_by_another_host_stands_in_nobodys_way(names_the_leaf: bool) -> None:
     world = World("alpha", "beta", "gamma")
     world.open()
     alpha, beta, gamma = world.hosts
     parsed = by_hand(alpha, "lead", beta.gid("worker"))
     msg_id, gid = parsed.envelope.msg_id, beta.gid("worker")
-    beta.get(question(Kind.RECALL, gamma, beta, (msg_id, gid, OTHER)))
+    beta.get(question(Kind.RECALL, gamma, beta, (msg_id, gid, parsed.leaf if names_the_leaf else OTHER)))
     assert beta.ledger[msg_id, gid].from_host == "gamma"
-    assert is_replaceable(beta.ledger[msg_id, gid], alpha.name)
+    assert known_leaf(beta.ledger[msg_id, gid], alpha.name) is None
     beta.ledger.pop((msg_id, gid))  # what the consumer makes of such a row
-    assert told(beta.get(parsed)) == ["commit waiting", "reserve", "ack"]
+    assert told(beta.get(parsed)) == ["commit waiting", "ack", "reserve"]
     recall = question(Kind.RECALL, alpha, beta, (msg_id, gid, parsed.leaf))
     assert told(beta.get(recall)) == ["record recalled", "publish OUTCOME alpha recalled", "ack"]
 
@@ -148,6 +151,40 @@ def test_a_recall_meets_another_hosts_recall_as_if_it_were_not_there() -> None:
     beta.get(question(Kind.RECALL, gamma, beta, (msg_id, gid, OTHER)))
     beta.get(question(Kind.RECALL, alpha, beta, (msg_id, gid, parsed.leaf)))
     assert (beta.ledger[msg_id, gid].from_host, beta.ledger[msg_id, gid].leaf) == ("alpha", parsed.leaf)
+    assert told(beta.get(parsed)) == ["ack"]
+
+
+@pytest.mark.parametrize("names_the_leaf", [False, True])
+def test_nobody_takes_back_what_a_host_was_promised_by_a_recall(names_the_leaf: bool) -> None:
+    world = World("alpha", "beta", "gamma")
+    world.open()
+    alpha, beta, gamma = world.hosts
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    key = (parsed.envelope.msg_id, beta.gid("worker"))
+    recall = question(Kind.RECALL, alpha, beta, (*key, parsed.leaf))
+    assert told(beta.get(recall))[-1] == "publish OUTCOME alpha recalled"
+    beta.get(question(Kind.RECALL, gamma, beta, (*key, parsed.leaf if names_the_leaf else OTHER)))
+    for kind in (Kind.QUERY, Kind.RECALL):
+        asked = question(kind, alpha, beta, (*key, parsed.leaf))
+        assert told(beta.get(asked)) == ["publish OUTCOME alpha recalled", "ack"]
+    assert told(beta.get(parsed)) == ["ack"]
+    beta.start()
+    beta.open()
+    assert told(beta.get(parsed)) == ["ack"]
+
+
+def test_a_recalled_message_is_its_own_hosts_alone() -> None:
+    world = World("alpha", "beta", "gamma")
+    world.open()
+    alpha, beta, gamma = world.hosts
+    busy, _ = brief(alpha, beta)
+    beta.ready(busy, "worker")
+    parsed = by_hand(alpha, "lead", beta.gid("worker"))
+    beta.get(parsed)
+    key = (parsed.envelope.msg_id, beta.gid("worker"))
+    beta.get(question(Kind.RECALL, alpha, beta, (*key, parsed.leaf)))
+    recall = question(Kind.RECALL, gamma, beta, (*key, parsed.leaf))
+    assert told(beta.get(recall)) == ["publish OUTCOME gamma absent", "ack"]
     assert told(beta.get(parsed)) == ["ack"]
 
 

@@ -6,9 +6,11 @@ import pytest
 
 from fleettrio.core import actions as do
 from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
 from fleettrio.core.calls import Accepted
 from fleettrio.ids import MsgId
 from fleettrio.wire.envelope import decode_envelope
+from tests.core.asks import answering, asking, listening
 from tests.core.builders import Host, World, fleet_of, pair, told
 from tests.core.messages import brief, failed, outcome
 
@@ -178,6 +180,25 @@ def test_sixty_seconds_without_a_word_from_an_idle_agent_is_unknown_and_asked_fo
     assert alpha.gateway.outbox.view_note((msg_id, beta.gid("worker"))) == "absent"
 
 
+def test_each_message_is_asked_for_sixty_seconds_after_its_own_confirm_and_those_of_one_moment_together() -> None:
+    world, alpha, beta = pair()
+    seen: dict[int, list[str]] = {}
+    for second in range(0, 100, 5):
+        if second in (0, 30):
+            for _ in range(2 if second else 1):
+                _, publish = sending(alpha)
+                alpha.hand(publish)
+                alpha.verdict(publish)
+        words = told(alpha.wait(5))
+        if asked := [word for word in words if "QUERY" in word or "unknown" in word]:
+            seen[second + 5] = asked
+        for host in (alpha, beta):
+            host.run(ev.BeatDue())
+        world.settle()
+    unknown, query = "sent unknown(no word from beta)", "publish QUERY beta"
+    assert seen == {60: [unknown, query], 90: [unknown, unknown, query]}
+
+
 def test_past_its_end_it_reads_unknown_and_is_called_back() -> None:
     world, alpha, _ = pair()
     msg_id = alpha.send("worker@beta", expires_in_ms=60_000)
@@ -201,7 +222,7 @@ def test_what_the_recipient_said_is_held_is_not_taken_back_by_a_clock() -> None:
     alpha.expire()
     world.settle()
     assert beta.fate(msg_id) == "expired"
-    assert beta.journal == []
+    assert not [note for note in beta.journal if note.alarm]
 
 
 def test_a_recall_goes_out_again_whenever_the_host_is_heard_again() -> None:
@@ -214,6 +235,20 @@ def test_a_recall_goes_out_again_whenever_the_host_is_heard_again() -> None:
     beta.run(ev.BeatDue())
     (beat,) = beta.taken()
     assert "publish RECALL beta" in told(alpha.get(beta.signed(beat)))
+
+
+def test_a_recall_that_nobody_answers_is_asked_again_ever_less_often_until_there_is_a_word() -> None:
+    _, alpha, beta = pair()
+    msg_id, _ = brief(alpha, beta)
+    alpha.cancel(msg_id)
+    alpha.taken()  # it, or its answer, met a full queue
+    assert "publish RECALL beta" not in told(alpha.wait(59))
+    assert told(alpha.wait(2)).count("publish RECALL beta") == 1
+    assert told(alpha.wait(118)).count("publish RECALL beta") == 0
+    assert told(alpha.wait(3)).count("publish RECALL beta") == 1
+    row = alpha.sent(msg_id)
+    alpha.get(outcome(beta, alpha, (row.msg_id, row.gid, row.leaf, "recalled")))
+    assert "publish RECALL beta" not in told(alpha.wait(600))
 
 
 def test_cancel_before_the_confirm_is_called_back_too() -> None:
@@ -244,7 +279,7 @@ def test_cancel_on_this_host_is_decided_at_once() -> None:
 
 
 def retry(host: Host, msg_id: MsgId, body: bytes = b"do it") -> list[str]:
-    return told(host.run(ev.RetryAsked(host.call(), host.sent(msg_id), body)))
+    return told(host.run(ask.RetryAsked(host.call(), host.sent(msg_id), body)))
 
 
 def test_a_retry_is_the_same_header_and_opens_the_row_again() -> None:
@@ -293,8 +328,8 @@ def test_two_retries_at_once_publish_once() -> None:
     alpha.hand(publish)
     alpha.verdict(publish, "nacked")
     stale = alpha.sent(msg_id)
-    first = told(alpha.run(ev.RetryAsked(alpha.call(), stale, b"do it")))
-    second = told(alpha.run(ev.RetryAsked(alpha.call(), stale, b"do it")))
+    first = told(alpha.run(ask.RetryAsked(alpha.call(), stale, b"do it")))
+    second = told(alpha.run(ask.RetryAsked(alpha.call(), stale, b"do it")))
     assert (first, second) == (["publish SEND"], ["fail 2 not-retryable"])
 
 
@@ -523,7 +558,7 @@ def test_a_revoked_host_has_nothing_delivered_that_still_waits() -> None:
 def test_a_ping_is_answered_with_version_and_offset() -> None:
     world, alpha, beta = pair()
     call = alpha.call()
-    assert told(alpha.run(ev.PingAsked(call, beta.name, alpha.new_id()))) == ["publish PING beta"]
+    assert told(alpha.run(ask.PingAsked(call, beta.name, alpha.new_id()))) == ["publish PING beta"]
     world.settle()
     assert told([do.Resolve(call, alpha.results[call])]) == ["resolve pong"]
 
@@ -534,7 +569,38 @@ def test_a_refusal_ends_the_ping_that_it_answers() -> None:
     beta.trust(fleet_of(("beta",)))
     world.open()
     call = alpha.call()
-    alpha.run(ev.PingAsked(call, beta.name, alpha.new_id()))
+    alpha.run(ask.PingAsked(call, beta.name, alpha.new_id()))
     world.clock.advance(2)
     world.settle()
     assert told([do.Resolve(call, alpha.results[call])]) == ["resolve pong refused unknown-host"]
+
+
+# --- bodies
+
+
+@pytest.mark.parametrize("what", ["send", "broadcast", "reply", "ask", "answer"])
+@pytest.mark.parametrize("body", [b"", b" \n\t\n"])
+def test_a_body_with_nothing_to_read_is_a_usage_error_and_nothing_is_sent(what: str, body: bytes) -> None:
+    _, alpha, beta = pair()
+    msg_id, _ = brief(alpha, beta)
+    beta.put_in(msg_id, "worker")
+    listening(alpha)
+    question = asking(alpha, to="lead", sender="human")
+    alpha.taken(), beta.taken()
+    at = beta if what == "reply" else alpha
+    match what:
+        case "send":
+            alpha.send("worker@beta", body=body)
+        case "broadcast":
+            alpha.broadcast(body=body)
+        case "reply":
+            beta.reply(msg_id, "worker", body=body)
+        case "ask":
+            asking(alpha, sender="human", to="lead", body=body)
+        case "answer":
+            answering(alpha, question, body=body)
+    refused = list(at.results.values())[-1]
+    assert isinstance(refused, do.Fail)
+    assert (refused.code, refused.reason) == (2, "empty")
+    assert "is empty" in refused.message
+    assert not at.out

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
+from fleettrio.core import actions as do
 from fleettrio.core import events as ev
 from fleettrio.ids import WallMs
 from tests.core.builders import pair, told
@@ -76,6 +77,35 @@ def test_what_was_accepted_or_written_is_unknown_and_asked_for_at_the_first_beat
     assert alpha.fate(msg_id) == "confirmed"
 
 
+def test_a_confirm_that_died_with_the_process_is_found_out_again() -> None:
+    """It has no commit of its own, so nothing is held up by it; what is lost with it the recipient's host knows."""
+    world, alpha, beta = pair()
+    msg_id = alpha.send("worker@beta")
+    (publish,) = alpha.taken()
+    alpha.hand(publish)
+    key = msg_id, beta.gid("worker")
+    accepted = alpha.outbox[key]
+    beta.get(alpha.signed(publish))
+    assert do.may_wait(do.parted(alpha.verdict(publish))[0])
+    alpha.outbox[key] = accepted  # the process died before the next commit
+    assert "sent outcome-unknown(gateway-restarted)" in told(alpha.start())
+    alpha.open()
+    beta.run(ev.BeatDue())
+    world.settle()
+    assert alpha.fate(msg_id) == "confirmed"
+
+
+def test_a_confirm_that_puts_right_what_was_said_is_recorded_at_once() -> None:
+    """Lost, the row would go on saying why nothing was known."""
+    _, alpha, _ = pair()
+    msg_id = alpha.send("worker@beta")
+    (publish,) = alpha.taken()
+    alpha.hand(publish)
+    alpha.run(ev.SessionClosed(1, "reset by peer"))
+    assert "outcome-unknown" in alpha.fate(msg_id)
+    assert not do.may_wait(do.parted(alpha.verdict(publish))[0])
+
+
 def test_what_is_called_back_is_called_back_again() -> None:
     world, alpha, beta = pair()
     msg_id, _ = brief(alpha, beta)
@@ -132,7 +162,7 @@ def test_an_epoch_left_by_a_wrong_clock_is_not_built_upon() -> None:
     world, alpha, beta = pair()
     beta.epoch = 2**60
     worker = beta.entities[beta.gid("worker")]
-    beta.entities[worker.gid] = dataclasses.replace(worker, rev=2**60, since=WallMs(2**60))
+    beta.entities[worker.gid] = msgspec.structs.replace(worker, rev=2**60, since=WallMs(2**60))
     beta.clock.advance(1)
     actions = told(beta.start())
     assert "note epoch clock" in actions

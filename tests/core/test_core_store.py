@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
 from fleettrio.core.calls import Offered
 from tests.core.builders import agent, pair, told
 from tests.core.messages import brief, by_hand, injected
@@ -12,12 +13,12 @@ def test_an_arrival_that_cannot_be_recorded_is_not_acknowledged_and_comes_again(
     _, alpha, beta = pair()
     parsed = by_hand(alpha, "lead", beta.gid("worker"))
     beta.broken = True
-    assert told(beta.get(parsed)) == ["commit waiting", "reserve", "ack", "endsession"]
+    assert told(beta.get(parsed)) == ["commit waiting", "ack", "reserve", "endsession"]
     assert (beta.ledger, beta.gateway.inbox.rows) == ({}, {})
     beta.broken = False
     beta.run(ev.StoreRecovered())
     beta.open()
-    assert told(beta.get(parsed)) == ["commit waiting", "reserve", "ack"]
+    assert told(beta.get(parsed)) == ["commit waiting", "ack", "reserve"]
 
 
 def test_nothing_is_typed_whose_mark_could_not_be_recorded() -> None:
@@ -45,8 +46,8 @@ def test_what_came_of_a_write_is_recorded_once_the_store_takes_it() -> None:
     actions = told(beta.run(ev.StoreRecovered()))
     assert [w for w in actions if "agent" not in w and "watch" not in w] == [
         "record injected owed",
-        "publish INJECTED alpha",
         "reserve",
+        "publish INJECTED alpha",
     ]
     world.settle()
     assert alpha.fate(msg_id) == "injected"
@@ -158,7 +159,7 @@ def test_what_stays_offered_because_nothing_was_recorded_is_offered_again_later(
     offered = alpha.pull("lead", "one")
     assert isinstance(offered, Offered)
     alpha.broken = True
-    alpha.run(ev.CallEnded(None, "one", gone=True))
+    alpha.run(ask.CallEnded(None, "one", gone=True))
     alpha.broken = False
     alpha.run(ev.StoreRecovered())
     assert alpha.state(msg_id, "lead") == "offered"
@@ -176,6 +177,6 @@ def test_an_offer_that_was_undone_has_no_say_in_the_next_one() -> None:
     alpha.run(ev.StoreRecovered())
     offered = alpha.pull("lead", "two")
     assert isinstance(offered, Offered)
-    alpha.run(ev.CallEnded(None, "one", gone=True))
+    alpha.run(ask.CallEnded(None, "one", gone=True))
     alpha.confirm(offered.cursor, "two")
     assert alpha.state(msg_id, "lead") == "drained"

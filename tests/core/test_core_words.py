@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleettrio.core import actions as do
+from fleettrio.core.requests import PingAsked
 from fleettrio.ids import Gid, Leaf, MsgId
 from tests.core.builders import Host, World, told
 from tests.core.messages import brief, failed, injected, outcome
@@ -37,11 +38,13 @@ def test_an_unknown_message_and_another_leaf_are_not_party() -> None:
     _, alpha, beta, _, (msg_id, gid, leaf) = three()
     assert told(alpha.get(injected(beta, alpha, beta.new_id(), gid, leaf))) == [
         "load",
+        "load",
         "note not-party injected",
         "reject",
     ]
     assert told(alpha.get(injected(beta, alpha, msg_id, gid, OTHER))) == ["note not-party injected", "reject"]
     assert told(alpha.get(injected(beta, alpha, msg_id, beta.gid("human"), leaf))) == [
+        "load",
         "load",
         "note not-party injected",
         "reject",
@@ -149,6 +152,16 @@ def test_a_refusal_yields_to_the_word_that_it_was_taken_after_all() -> None:
     assert not [n for n in alpha.journal if n.what == "contradiction"]
 
 
+def test_what_was_refused_and_is_held_after_all_is_called_back_when_it_has_expired() -> None:
+    _, alpha, beta, _, about = three()
+    alpha.get(failed(beta, alpha, *about, reason="refused: signature at beta"))
+    alpha.get(outcome(beta, alpha, (*about, "held")))
+    assert alpha.fate(about[0]) == "held"
+    row = alpha.sent(about[0])
+    alpha.wait((row.expires_at - row.ts) / 1000 + 31)
+    assert alpha.sent(about[0]).recalling
+
+
 def test_a_refusal_as_expired_reads_expired() -> None:
     _, alpha, beta, _, about = three()
     alpha.get(failed(beta, alpha, *about, reason="refused: expired at beta"))
@@ -164,6 +177,14 @@ def test_a_refusal_for_want_of_trust_is_kept_with_the_peer_until_it_takes_us_aga
     again, _ = brief(alpha, beta)
     row = alpha.sent(again)
     alpha.get(injected(beta, alpha, row.msg_id, row.gid, row.leaf))
+    assert alpha.peers[beta.name].refuses_us == ""
+
+
+def test_a_refusal_for_want_of_trust_is_over_when_a_ping_is_answered() -> None:
+    world, alpha, beta, _, about = three()
+    alpha.get(failed(beta, alpha, *about, reason="refused: unknown-host at beta"))
+    alpha.run(PingAsked(alpha.call(), beta.name, alpha.new_id()))
+    world.settle()
     assert alpha.peers[beta.name].refuses_us == ""
 
 

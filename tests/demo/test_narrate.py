@@ -48,15 +48,15 @@ def test_a_pipe_and_a_person_without_colours_get_plain_text(out: io.StringIO) ->
 def test_what_takes_long_says_so_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrate, "QUIET_S", 0.01)
     out = io.StringIO()
-    assert Narrator(out, {}).until("the broker starts", lambda: "…" in out.getvalue(), 30.0)
-    assert re.match(r"   … the broker starts \(0 s\)\n", out.getvalue())
+    assert Narrator(out, {}).until("the broker starts", lambda: "…" in out.getvalue(), 90.0)
+    assert re.match(r"   … the broker starts \(\d+ s\)\n", out.getvalue())
 
 
 def test_on_a_terminal_the_live_line_makes_room_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrate, "QUIET_S", 0.01)
     out = Terminal()
     narrator = Narrator(out, {"NO_COLOR": "1"})
-    narrator.until("the broker starts", lambda: "…" in out.getvalue(), 30.0)
+    narrator.until("the broker starts", lambda: "…" in out.getvalue(), 90.0)
     narrator.say("it is there")
     assert out.getvalue().endswith("\r\x1b[K   it is there\n")
 

@@ -33,6 +33,8 @@ with open(folder / "calls.jsonl", "a") as calls:
     calls.write(json.dumps({"words": words, "given": given.decode(), "code": code}) + "\\n")
 if words[0] == "show" and code == 0:
     sys.stdout.buffer.write((folder / "body").read_bytes())
+elif words[0] == "ask" and code == 0:
+    print("[fleettrio 0a1b2c3d] answer 7f3a9c\\n│ 4711\\n[fleettrio 0a1b2c3d] end of 7f3a9c")
 elif words[0] != "show" and code not in (2, 7):
     print(json.dumps({"messages": [{"msg_id": "REPLY"}]}))
 sys.exit(code)
@@ -60,8 +62,9 @@ class Bench:
         self.worker.feed(b"\r")
 
     def log(self, event: str) -> list[dict[str, Any]]:
-        lines = (self.folder / "log.jsonl").read_text().splitlines()
-        return [entry for entry in map(json.loads, lines) if entry["event"] == event]
+        lines = (self.folder / "log.jsonl").read_text().split("\n")[:-1]  # of a line that is being written, nothing
+        entries = [entry for entry in map(json.loads, lines) if entry["event"] == event]
+        return [{key: value for key, value in entry.items() if key != "at"} for entry in entries]
 
     def calls(self) -> list[dict[str, Any]]:
         file = self.folder / "calls.jsonl"
@@ -84,7 +87,7 @@ def set_up(tmp_path: Path) -> Iterator[SetUp]:
         yield make
 
 
-def framed(body: bytes, *, wants_reply: bool = True) -> str:
+def framed(body: bytes, *, wants_reply: bool = True, stale: str = "") -> str:
     facts = FrameFacts(
         sender="lead@alpha",
         is_person=False,
@@ -95,6 +98,7 @@ def framed(body: bytes, *, wants_reply: bool = True) -> str:
         short_id=SHORT,
         nonce="5bd1e995",
         wants_reply=wants_reply,
+        stale=stale,
     )
     return frame(facts, body).framed
 
@@ -115,6 +119,33 @@ def test_every_example_is_one_turn_and_is_counted_byte_for_byte(example: Example
     ]
     assert bench.calls()[1]["given"] == ANSWER.format(**{key: read[key] for key in ("size", "sha256", "number")})
     assert bench.log("answered") == [{"event": "answered", "id": SHORT, "reply": REPLY_ID}]
+
+
+def test_it_asks_what_the_brief_tells_it_to_ask_and_quotes_the_answer(set_up: SetUp) -> None:
+    body = b"Before you begin:\nAsk lead@alpha: which port?\n"
+    bench = set_up(body)
+    bench.turn(framed(body))
+    show, ask, reply = bench.calls()
+    assert (show["words"][0], reply["words"][0]) == ("show", "reply")
+    assert ask["words"] == ["ask", "lead@alpha", "which port?"]
+    (asked,) = bench.log("asked")
+    assert asked["answer"] == "4711"
+    assert reply["given"].endswith("\nanswered 4711\n")
+
+
+def test_a_question_without_an_answer_ends_its_work_on_that_brief(set_up: SetUp) -> None:
+    body = b"Ask lead@alpha: which port?\n"
+    bench = set_up(body, ask=[3])
+    bench.turn(framed(body))
+    assert "exit 3" in bench.log("failed")[0]["why"]
+    assert [call["words"][0] for call in bench.calls()] == ["show", "ask"]
+
+
+def test_it_notes_what_the_frame_says_of_code_that_moved(set_up: SetUp) -> None:
+    bench = set_up(b"count me")
+    bench.turn(framed(b"count me", stale="a.py changed\nHEAD moved"))
+    bench.turn(framed(b"[fleettrio 5bd1e995] stale: not the frame's own words"))
+    assert [turn["stale"] for turn in bench.log("turn")] == [["a.py changed", "HEAD moved"], []]
 
 
 def test_it_shows_that_it_works_and_then_a_free_prompt(set_up: SetUp) -> None:
@@ -176,13 +207,13 @@ def test_while_it_is_held_no_answer_leaves(set_up: SetUp) -> None:
     wait_for_event(bench, "read")
     assert [call["words"][0] for call in bench.calls()] == ["show"]
     bench.hold.unlink()
-    turn.join(30)
+    turn.join(90)
     assert len(bench.log("answered")) == 1
 
 
 def wait_for_event(bench: Bench, event: str) -> None:
     over = threading.Event()
-    for _ in range(3_000):
+    for _ in range(9_000):
         if bench.log(event):
             return
         over.wait(0.01)

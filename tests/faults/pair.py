@@ -1,4 +1,4 @@
-"""A lead on alpha and workers in panes on beta, and what became of a brief as each side tells it."""
+"""A person on alpha and workers in panes on beta, and what became of a brief as each side tells it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from fleettrio.api.schema import MessageView, Send, SendResult, Show, Shown
 from fleettrio.testing.agents.room import StandIn, TmuxRoom
-from fleettrio.testing.hosts import Fleet, Host, wait_until
+from fleettrio.testing.fleet import Fleet
+from fleettrio.testing.hosts import Host
+from fleettrio.testing.waiting import wait_until
 
 ROUNDS = int(os.environ.get("FLEETTRIO_FAULT_ROUNDS", "2"))
 """How often each fault strikes: a few in `make test`, twenty in `make faults`."""
@@ -22,7 +24,8 @@ class Pair:
         self.fleet = fleet
         self.room = room
         self.alpha, self.beta = fleet["alpha"], fleet["beta"]
-        self.lead = attach(self.alpha, "lead")
+        self.person = self.alpha.operator_token
+        """Who sends: so many briefs from an agent would be slowed down, and the same words twice held as a loop."""
         self.worker = self.hire("worker")
 
     def hire(self, name: str) -> StandIn:
@@ -34,13 +37,13 @@ class Pair:
         return worker
 
     def send(self, body: str, to: str = "worker@beta") -> MessageView:
-        with self.alpha.client(self.lead) as client:
+        with self.alpha.client(self.person) as client:
             result: SendResult = client.call("send", Send(to=[to], body=body.encode()))
         return result.messages[0]
 
     def view(self, msg_id: str) -> MessageView:
         """How alpha sees it now."""
-        with self.alpha.client(self.lead) as client:
+        with self.alpha.client(self.person) as client:
             shown: Shown = client.call("show", Show(msg_id))
         return shown.messages[0]
 

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from fleettrio.config import resolve_paths
-from fleettrio.identity import read_operator_token
-from fleettrio.testing.hosts import clean_environment, wait_until
+from fleettrio.keyfiles import read_operator_token
+from fleettrio.panes.scope import process_of
+from fleettrio.testing.hosts import clean_environment
+from fleettrio.testing.waiting import wait_until
 
 
 class Host:
@@ -33,7 +35,7 @@ class Host:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -56,7 +58,7 @@ class Host:
                 break
             shown += piece
         os.close(theirs)
-        return child.wait(timeout=60), shown.decode()
+        return child.wait(timeout=180), shown.decode()
 
 
 def line_of(shown: str) -> str:
@@ -79,7 +81,7 @@ def beta(home: Path) -> Host:
 def export(host: Host, file: Path) -> Path:
     with file.open("wb") as out:
         subprocess.run(
-            [sys.executable, "-m", "fleettrio", "host", "export"], env=host.env, stdout=out, check=True, timeout=60
+            [sys.executable, "-m", "fleettrio", "host", "export"], env=host.env, stdout=out, check=True, timeout=180
         )
     return file
 
@@ -146,6 +148,8 @@ def test_the_running_daemon_says_who_may_change_the_fleet(alpha: Host, beta: Hos
     line = line_of(beta.run("init", "--host", "beta"))
     daemon = re.search(r"process (\d+)", alpha.run("up"))
     assert daemon is not None
+    running = process_of(int(daemon[1]))
+    assert running is not None
     try:
         operator = read_operator_token(resolve_paths(alpha.env))
         assert operator is not None
@@ -155,8 +159,9 @@ def test_the_running_daemon_says_who_may_change_the_fleet(alpha: Host, beta: Hos
         assert "the daemon says that lead is calling" in " ".join(shown.split())
         assert "revision 1" in alpha.run("host", "list")
     finally:
-        os.kill(int(daemon[1]), signal.SIGTERM)  # an agent, as we are now, may not say `down`
-        wait_until("the daemon has ended", lambda: not resolve_paths(alpha.env).socket.exists())
+        os.kill(running.pid, signal.SIGTERM)  # an agent, as we are now, may not say `down`
+        # Its socket goes before its store is closed, and its folder is taken away next.
+        wait_until("the daemon has ended", lambda: not running.is_alive)
 
 
 @pytest.mark.parametrize(
@@ -200,6 +205,13 @@ def test_a_brokers_password_goes_to_a_private_file(beta: Host) -> None:
     assert "already" in beta.run("init", "--broker", "amqp://127.0.0.1/other", code=3)
 
 
+def test_what_is_configured_is_shown_without_the_secret_in_an_address(beta: Host) -> None:
+    shown = beta.run("config", "show", FLEETTRIO_NOTIFY_URL="https://ntfy.example/secret-topic")
+    assert "[notify]" in shown
+    assert 'url = "https://ntfy.example/…"' in shown
+    assert "secret-topic" not in shown
+
+
 @pytest.mark.parametrize("uri", ["http://h", "amqps://", "amqps://[::1", "words"])
 def test_a_broker_uri_that_is_none_changes_nothing(beta: Host, uri: str) -> None:
     assert "--broker" in beta.run("init", "--host", "beta", "--broker", uri, code=3)
@@ -230,3 +242,12 @@ def test_config_check_names_every_problem_and_config_path_every_file(beta: Host)
     assert "log.level" in shown
     paths = json.loads(beta.run("config", "path", "--json"))
     assert paths["socket"] == beta.run("config", "path", "socket").strip()
+
+
+def test_what_to_do_next_fits_80_columns(alpha: Host, home: Path) -> None:
+    lonely = Host(home, "lonely")
+    made = lonely.run("init", "--host", "lonely")
+    shown = made + lonely.run("host", "list") + alpha.run("init") + alpha.run("host", "add", "--yes", line_of(made))
+    steps = re.findall(r"^next: .*(?:\n +.*)*", shown, re.MULTILINE)
+    assert len(steps) == 4
+    assert all(len(line) <= 80 for step in steps for line in step.splitlines()), steps

@@ -12,23 +12,12 @@ import pytest
 
 from fleettrio.config import Config, load_config
 from fleettrio.errors import ConfigError
-from fleettrio.identity import (
-    FLEET_LIFE_MS,
-    Identity,
-    add_host,
-    create_fleet,
-    find_identity,
-    import_fleet,
-    load_fleet,
-    load_identity,
-    make_host_key,
-    make_operator_token,
-    read_host_key,
-    rename_host,
-    revoke_host,
-)
+from fleettrio.fleet_owner import FLEET_LIFE_MS, add_host, create_fleet, revoke_host
+from fleettrio.identity import Identity, find_identity, import_fleet, load_fleet, load_identity
 from fleettrio.ids import FleetId, HostId, WallMs
-from fleettrio.wire.fleetfile import DEFAULT_GRANTS, Fleet, HostKey, host_line, read_host_line
+from fleettrio.keyfiles import make_host_key, make_operator_token, read_host_key, rename_host
+from fleettrio.wire.fleet import DEFAULT_GRANTS, Fleet, HostKey
+from fleettrio.wire.hostline import host_line, read_host_line
 
 NOW = WallMs(1_800_000_000_000)
 
@@ -148,7 +137,7 @@ def test_two_processes_that_make_the_key_at_once_get_the_same_one(home: Path) ->
         subprocess.Popen([sys.executable, "-c", script], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for _ in range(4)
     ]
-    seeds = {racer.communicate(timeout=60)[0] for racer in racers}
+    seeds = {racer.communicate(timeout=180)[0] for racer in racers}
     assert len(seeds) == 1
     assert len(seeds.pop().strip()) == 64
 

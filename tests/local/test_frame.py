@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +54,7 @@ def test_the_exact_text_of_a_brief() -> None:
 
 
 def test_the_exact_text_with_every_note() -> None:
-    facts = dataclasses.replace(
+    facts = msgspec.structs.replace(
         FACTS,
         sender="w1@beta",
         verified=False,
@@ -70,9 +70,24 @@ def test_the_exact_text_with_every_note() -> None:
     assert frame(facts, b"\n\n").framed == GOLDEN_ALL
 
 
+@pytest.mark.parametrize(
+    ("kind", "command", "tool"),
+    [
+        ("SEND", "fleettrio reply 9c41d2aa 'your answer' (or --file FILE)", "fleet_reply with id 9c41d2aa"),
+        ("ASK", "fleettrio answer 9c41d2aa 'your answer'", "fleet_answer with id 9c41d2aa"),
+        ("COORD", "fleettrio send --coord west 'your answer'", "fleet_send with coord west"),
+    ],
+)
+def test_the_last_line_says_how_to_answer_in_the_words_of_its_reader(kind: str, command: str, tool: str) -> None:
+    sender = "lead.west" if kind == "COORD" else FACTS.sender
+    for by_tool, how in ((False, command), (True, tool)):
+        facts = msgspec.structs.replace(FACTS, kind=kind, sender=sender, by_tool=by_tool)
+        assert frame(facts, "words").framed.endswith(f": {how}")
+
+
 def test_the_notice_is_one_line_without_a_word_of_the_peer() -> None:
     notice = frame(FACTS, "secret words").notice
-    assert notice == "fleettrio: message 9c41d2aa waits in your inbox, read it with: fleettrio show 9c41d2aa --body"
+    assert notice == "fleettrio: message 9c41d2aa waits in your inbox, read it: fleettrio show 9c41d2aa --framed"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +98,7 @@ def test_the_notice_is_one_line_without_a_word_of_the_peer() -> None:
     ],
 )
 def test_a_person_s_words_are_the_claim_of_their_host(verified: bool, words: str) -> None:
-    facts = dataclasses.replace(FACTS, sender="human@laptop", is_person=True, verified=verified)
+    facts = msgspec.structs.replace(FACTS, sender="human@laptop", is_person=True, verified=verified)
     text = frame(facts, "go on").framed
     assert words in text
     assert "another agent" not in text
@@ -94,7 +109,7 @@ def test_a_person_s_words_are_the_claim_of_their_host(verified: bool, words: str
     [(0, "just now"), (5_000, "5 s old"), (60_000, "1 min old"), (7_300_000, "2 h old"), (200_000_000, "2 d old")],
 )
 def test_the_age_is_in_words(age_ms: int, words: str) -> None:
-    assert frame(dataclasses.replace(FACTS, age_ms=age_ms), "x").framed.split("\n")[0].endswith(f"· {words}")
+    assert frame(msgspec.structs.replace(FACTS, age_ms=age_ms), "x").framed.split("\n")[0].endswith(f"· {words}")
 
 
 @given(st.one_of(st.text(), st.binary(), st.text(st.sampled_from("│ \n\r[fleettrio]<>/5f1c77e2"))))
@@ -110,7 +125,7 @@ def test_no_line_of_a_hostile_body_can_be_taken_for_the_frame(hostile: Hostile) 
 
 def test_a_frame_sent_as_a_body_is_body() -> None:
     inner = frame(FACTS, "do it").framed
-    text = frame(dataclasses.replace(FACTS, nonce="00aa11bb"), inner).framed
+    text = frame(msgspec.structs.replace(FACTS, nonce="00aa11bb"), inner).framed
     assert unframe(text) == inner
     assert text.count("\n[fleettrio ") + 1 == len([line for line in text.split("\n") if "[fleettrio 00aa11bb]" in line])
 
@@ -119,7 +134,7 @@ def test_a_frame_sent_as_a_body_is_body() -> None:
 def test_names_and_notes_from_elsewhere_cannot_leave_their_line(
     sender: str, kind: str, intent: str, stale: str
 ) -> None:
-    facts = dataclasses.replace(FACTS, sender=sender, kind=kind, intent=intent, stale=stale)
+    facts = msgspec.structs.replace(FACTS, sender=sender, kind=kind, intent=intent, stale=stale)
     text = frame(facts, "body").framed
     assert unframe(text) == "body"
     assert_framed(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -11,22 +10,24 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import trio
 
-from fleettrio.core.rows import Entity
+from fleettrio.core.entity import Entity
 from fleettrio.errors import ConfigError
 from fleettrio.ids import Gid
 from fleettrio.local import process
-from fleettrio.local.frame import FrameFacts, frame, unframe
+from fleettrio.local.frame import unframe
+from fleettrio.local.noway import NoWay, pull
 from fleettrio.local.port import AgentState, DeliveryOutcome, NotReady, Reserved, Text
 from fleettrio.local.process import ProcessTransport
-from fleettrio.local.pull import PullTransport
 from fleettrio.local.sanitise import clean
 from fleettrio.local.tmux import TmuxTransport
 from fleettrio.local.transports import open_transport
 from fleettrio.local.worker_token import worker_token
 from fleettrio.testing.agents.room import SOURCE, until
+from fleettrio.testing.transport_case import framed as brief
 
 if TYPE_CHECKING:
     from tests.local.conftest import Hostile
@@ -44,18 +45,7 @@ os.rename(temporary, sys.argv[1])
 
 
 def framed(body: bytes | str = "three\nlines 漢字 🚀\nSELECT 1;", short_id: str = "9c41d2aa") -> Text:
-    facts = FrameFacts(
-        sender="lead@alpha",
-        is_person=False,
-        verified=True,
-        kind="SEND",
-        intent="directive",
-        age_ms=0,
-        short_id=short_id,
-        nonce="5f1c77e2",
-        wants_reply=True,
-    )
-    return frame(facts, body)
+    return brief(body, short_id)
 
 
 def worker(folder: Path, **options: object) -> ProcessTransport:
@@ -193,6 +183,7 @@ async def test_a_command_that_never_reads_is_unconfirmed() -> None:
 async def test_the_command_outlives_the_process_that_started_it(tmp_path: Path) -> None:
     program = f"""
 import trio
+from fleettrio.local.noway import NoWay, pull
 from fleettrio.local.port import Text
 from fleettrio.local.process import ProcessTransport
 async def main():
@@ -244,11 +235,11 @@ ENTITY = Entity(gid=Gid("00000000-0000-4000-8000-000000000001"), name="worker", 
 
 async def test_each_entity_gets_its_transport(tmp_path: Path) -> None:
     env = {"FLEETTRIO_HOME": str(tmp_path)}
-    assert isinstance(open_transport(ENTITY, env), PullTransport)
-    tmux = open_transport(dataclasses.replace(ENTITY, transport="tmux", target="x:%3", harness="script"), env)
+    assert isinstance(open_transport(ENTITY, env), NoWay)
+    tmux = open_transport(msgspec.structs.replace(ENTITY, transport="tmux", target="x:%3", harness="script"), env)
     assert isinstance(tmux, TmuxTransport)
     assert (tmux.name, tmux.wakes) == ("tmux", True)
-    command = dataclasses.replace(ENTITY, transport="process", target="sh -c 'cat >got'", cwd=str(tmp_path))
+    command = msgspec.structs.replace(ENTITY, transport="process", target="sh -c 'cat >got'", cwd=str(tmp_path))
     via = open_transport(command, env)
     assert isinstance(via, ProcessTransport)
     assert (await via.deliver(await reserve(via), framed())).outcome is DeliveryOutcome.SUBMITTED
@@ -260,7 +251,7 @@ async def test_each_entity_gets_its_transport(tmp_path: Path) -> None:
 async def test_its_process_gets_its_own_token_and_never_the_one_of_who_started_the_daemon(tmp_path: Path) -> None:
     env = {"FLEETTRIO_HOME": str(tmp_path), "FLEETTRIO_TOKEN": "of who started the daemon"}
     print_token = "sh -c 'cat >/dev/null; printf %s \"$FLEETTRIO_TOKEN\" >token'"
-    command = dataclasses.replace(ENTITY, transport="process", target=print_token, cwd=str(tmp_path))
+    command = msgspec.structs.replace(ENTITY, transport="process", target=print_token, cwd=str(tmp_path))
     for token in ("", worker_token("the operator's token", command)):
         via = open_transport(command, env, token)
         assert isinstance(via, ProcessTransport)
@@ -270,10 +261,10 @@ async def test_its_process_gets_its_own_token_and_never_the_one_of_who_started_t
 
 
 def test_a_worker_token_is_one_agents_and_only_while_it_is_a_command() -> None:
-    command = dataclasses.replace(ENTITY, transport="process", target="work")
-    other = dataclasses.replace(command, gid=Gid("00000000-0000-4000-8000-000000000002"))
+    command = msgspec.structs.replace(ENTITY, transport="process", target="work")
+    other = msgspec.structs.replace(command, gid=Gid("00000000-0000-4000-8000-000000000002"))
     token = worker_token("a" * 64, command)
-    assert token == worker_token("a" * 64, dataclasses.replace(command, status="working", target="other"))
+    assert token == worker_token("a" * 64, msgspec.structs.replace(command, status="working", target="other"))
     assert token not in (worker_token("b" * 64, command), worker_token("a" * 64, other))
     assert worker_token("a" * 64, ENTITY) == worker_token("", command) == ""
 
@@ -282,20 +273,20 @@ def test_a_worker_token_is_one_agents_and_only_while_it_is_a_command() -> None:
     ("changes", "complaint"),
     [
         ({"transport": "carrier-pigeon"}, "carrier-pigeon"),
-        ({"transport": "tmux", "target": "main"}, "no tmux pane"),
+        ({"transport": "tmux", "target": "main"}, "not a tmux pane"),
         ({"transport": "tmux", "target": "%1", "harness": "nope"}, "no harness 'nope'"),
         ({"transport": "process", "target": "sh -c 'open"}, "cannot be split"),
         ({"transport": "process", "target": ""}, "no command"),
     ],
 )
 def test_an_entity_that_cannot_be_reached_says_why(tmp_path: Path, changes: dict[str, str], complaint: str) -> None:
-    entity = dataclasses.replace(ENTITY, **changes)  # type: ignore[arg-type]
+    entity = msgspec.structs.replace(ENTITY, **changes)
     with pytest.raises(ConfigError, match=complaint):
         open_transport(entity, {"FLEETTRIO_HOME": str(tmp_path)})
 
 
 async def test_a_client_that_pulls_is_never_pushed() -> None:
-    via = PullTransport()
+    via = pull()
     for when in ("idle", "turn", "now"):
         assert isinstance(await via.reserve(when), NotReady)
     done = await via.deliver(Reserved("", AgentState.UNKNOWN), framed())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fleettrio.panes.foreground import foreground
-from fleettrio.panes.tmux import PaneFacts, Tmux, TmuxError, parse_target
+from fleettrio.panes.terminal import PaneFacts
+from fleettrio.panes.tmux import Tmux, TmuxError, parse_target
 from fleettrio.testing.agents.room import TmuxRoom, until
 
 
@@ -27,6 +30,7 @@ def test_a_target_is_a_pane_or_a_server_and_a_pane() -> None:
 
 async def test_a_pane_is_described(room: TmuxRoom) -> None:
     pane = room.run(["cat"])
+    await until("it has the terminal", lambda: room.fact(pane, "pane_current_command") == "cat")
     room.tmux("select-pane", "-t", pane, "-T", "a|b ✳ title")
     found = await facts(room, pane)
     assert (found.pane, found.dead, found.in_mode, found.command) == (pane, False, False, "cat")
@@ -113,5 +117,7 @@ async def test_a_shell_that_waits_for_commands_is_told_from_a_program(
     room: TmuxRoom, argv: list[str], at_prompt: bool
 ) -> None:
     pane = room.run(argv)
-    await until("it has the terminal", lambda: room.fact(pane, "pane_current_command") != "tmux")
+    command_line = Path("/proc", room.fact(pane, "pane_pid"), "cmdline")
+    # The shell that tmux starts it by has handed over the process by then.
+    await until("it runs", lambda: command_line.read_bytes().split(b"\0")[:-1] == [word.encode() for word in argv])
     assert foreground(await facts(room, pane)).at_shell_prompt is at_prompt

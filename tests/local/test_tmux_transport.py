@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
+import os
 import shlex
+import signal
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import trio
 
 from fleettrio.errors import ConfigError
-from fleettrio.local.frame import FrameFacts, frame, unframe
+from fleettrio.local.frame import unframe
 from fleettrio.local.harness import load_harness
 from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, NotReady, Reserved, Text
 from fleettrio.local.sanitise import clean
 from fleettrio.local.tmux import TmuxTransport
 from fleettrio.testing.agents.room import StandIn, TmuxRoom, composer, until
+from fleettrio.testing.transport_case import framed as brief
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,23 +27,13 @@ BODY = "直して: `core/inbox.py` 👩🏽\u200d🚀\n  второй ряд\twi
 
 
 def framed(body: str = BODY) -> Text:
-    facts = FrameFacts(
-        sender="lead@alpha",
-        is_person=False,
-        verified=True,
-        kind="SEND",
-        intent="directive",
-        age_ms=0,
-        short_id="9c41d2aa",
-        nonce="5f1c77e2",
-        wants_reply=True,
-    )
-    return frame(facts, body)
+    return brief(body)
 
 
 def transport(room: TmuxRoom, target: str, harness: str = "script", **changes: object) -> TmuxTransport:
-    """Bounds are short where a test waits for one to run out."""
-    known = dataclasses.replace(load_harness(harness), **{"settle_s": 0.06, **changes})  # type: ignore[arg-type]
+    """Bounds are short where a test waits for one to run out, and else long enough for a machine that is busy."""
+    bounds = {"settle_s": 0.06, "echo_s": 60.0, "turn_s": 60.0}
+    known = msgspec.structs.replace(load_harness(harness), **{**bounds, **changes})
     return TmuxTransport(target, known, env=room.env)
 
 
@@ -267,7 +260,7 @@ async def test_a_notice_that_wraps_in_a_narrow_pane_is_one_turn(room: TmuxRoom) 
 @pytest.mark.parametrize("swallow_as", ["nothing", "line"])
 async def test_a_swallowed_enter_is_followed_by_the_other_form_once(room: TmuxRoom, swallow_as: str) -> None:
     agent = await room.start("--swallow", "1", "--swallow-as", swallow_as)
-    done = await give(transport(room, agent.target, turn_s=0.5), framed())
+    done = await give(transport(room, agent.target, turn_s=8.0), framed())
     assert done.outcome is DeliveryOutcome.SUBMITTED
     (turn,) = await until("a turn", agent.turns)
     assert unframe(turn) == BODY
@@ -277,8 +270,9 @@ async def test_an_enter_that_never_submits_is_unconfirmed_and_tried_twice_only(r
     agent = await room.start("--swallow", "9")
     done = await give(transport(room, agent.target, turn_s=0.3), framed())
     assert done.outcome is DeliveryOutcome.UNCONFIRMED
-    assert agent.turns() == []
+    await until("both were read", lambda: len(agent.events("ignored")) >= 2)
     assert len(agent.events("ignored")) == 2
+    assert agent.turns() == []
 
 
 async def test_a_program_that_shows_no_paste_gets_no_enter(room: TmuxRoom) -> None:
@@ -296,6 +290,29 @@ async def test_a_shell_prompt_is_no_agent(room: TmuxRoom) -> None:
     answer = await refused(transport(room, f"{room.socket}:{pane}"))
     assert answer.gone
     assert "shell" in answer.why
+
+
+async def test_an_agent_that_was_suspended_waits_while_another_one_is_in_front(room: TmuxRoom) -> None:
+    """Both show a composer; the one in front is not the agent, though it is the same program."""
+    pane = room.run(["env", "PS1=$ ", "bash", "--norc", "--noprofile", "-i"])
+    await until("its prompt", lambda: "$" in room.screen(pane))
+    both = [StandIn(pane, "", room.folder / f"{name}.jsonl") for name in ("first", "second")]
+    for agent in both:
+        room.tmux("send-keys", "-l", "-t", pane, shlex.join(composer(agent.log)))
+        room.tmux("send-keys", "-t", pane, "Enter")
+        await until("it has begun", agent.events)
+        if agent is both[0]:
+            os.kill(agent.pid, signal.SIGSTOP)
+            await until("the shell has the terminal", lambda: "Stopped" in room.screen(pane))
+    await until("the second one's composer", lambda: "❯" in room.screen(pane).rpartition("Stopped")[2])
+    known = load_harness("script")
+    first, second = (TmuxTransport(f"{room.socket}:{pane}", known, env=room.env, program=agent.pid) for agent in both)
+    answer = await refused(first)
+    assert "another program is in front of it" in answer.why
+    assert not answer.gone
+    assert (await give(second, framed())).outcome is DeliveryOutcome.SUBMITTED
+    assert both[0].turns() == []
+    os.kill(both[0].pid, signal.SIGKILL)
 
 
 async def test_a_program_nobody_described_gets_nothing_while_a_shell_is_at_the_prompt(room: TmuxRoom) -> None:
@@ -361,5 +378,5 @@ async def both(reserved: Mapping[TmuxTransport, Reserved]) -> list[DeliveryOutco
 
 @pytest.mark.parametrize("target", ["", "3", "%", "a:b:%3", "main:0.1", "%3; kill-server"])
 def test_a_target_that_names_no_pane_is_refused(target: str) -> None:
-    with pytest.raises(ConfigError, match="no tmux pane"):
+    with pytest.raises(ConfigError, match="not a tmux pane"):
         TmuxTransport(target, load_harness("script"))

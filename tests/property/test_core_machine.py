@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fleettrio.core import actions as do
 from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
 from fleettrio.core.calls import Offered
 from fleettrio.core.rows import InboxRow, InboxState, SentRow
 from fleettrio.wire.envelope import MESSAGE_KINDS
@@ -21,7 +22,7 @@ from fleettrio.wire.signing import Parsed
 from tests.core.builders import Key, World
 
 HOSTS = st.sampled_from(["alpha", "beta"])
-TROUBLE = st.sampled_from(["none", "lost", "crash", "disk", "mended", "time"])
+TROUBLE = st.sampled_from(["none", "lost", "crash", "disk", "mended", "time", "asleep"])
 LAST = frozenset(InboxState) - {InboxState.WAITING, InboxState.OFFERED, InboxState.INJECTING, InboxState.UNCONFIRMED}
 TOLD = frozenset({"injected", "drained", "expired", "recalled", "superseded", "failed"})
 
@@ -90,7 +91,7 @@ class Fleet(RuleBasedStateMachine):
         if confirm:
             self.hosts["alpha"].confirm(cursor, session)
         else:
-            self.hosts["alpha"].run(ev.CallEnded(None, session, gone=True))
+            self.hosts["alpha"].run(ask.CallEnded(None, session, gone=True))
 
     @precondition(lambda self: all(host.outbox for host in self.hosts.values()))
     @rule(name=HOSTS, data=st.data())
@@ -103,7 +104,7 @@ class Fleet(RuleBasedStateMachine):
         name = data.draw(st.sampled_from([name for name in self.hosts if self._failed(name)]))
         host, rows = self.hosts[name], self._failed(name)
         row = data.draw(st.sampled_from(rows))
-        host.run(ev.RetryAsked(host.call(), row, b"done" if row.kind == "REPLY" else b"do it"))
+        host.run(ask.RetryAsked(host.call(), row, b"done" if row.kind == "REPLY" else b"do it"))
 
     def _failed(self, name: str) -> list[SentRow]:
         rows = self.hosts[name].outbox.values()
@@ -233,6 +234,8 @@ class Fleet(RuleBasedStateMachine):
                 self.crash(name)
             case "time":
                 self.time(seconds)
+            case "asleep":
+                self.asleep(seconds)
             case _:
                 self.disk(name, trouble == "disk")
 
@@ -285,7 +288,7 @@ class Fleet(RuleBasedStateMachine):
         was, host.broken = host.broken, broken
         if broken and not was:
             host.run(ev.AgentSeen(host.gid("worker" if name == "beta" else "lead"), "idle"))
-        if was and not broken and host.gateway.store_trouble:
+        if was and not broken and host.gateway.store_fault.trouble:
             host.run(ev.StoreRecovered())
 
     def time(self, seconds: float) -> None:
@@ -294,6 +297,14 @@ class Fleet(RuleBasedStateMachine):
             host.expire()
             due = host.gateway.next_deadline()
             assert due is None or due > self.clock.mono, "expire leaves nothing due behind"
+
+    def asleep(self, seconds: float) -> None:
+        """The machine under both sleeps: time goes by, and their monotonic clock stands still."""
+        self.clock.turn(seconds)
+        for name, host in self.hosts.items():
+            host.run(ev.StoodStill(seconds, seconds))
+            self.lose(name)
+        self.time(0)
 
     # --- what always holds
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import cbor2
 import pytest
 from hypothesis import given, settings
@@ -9,12 +12,14 @@ from hypothesis import strategies as st
 
 from fleettrio import _pure
 from fleettrio.errors import MalformedEnvelope
+from fleettrio.wire import records
 from fleettrio.wire.bodies import Outcome, RosterPart, RpcBody
 from fleettrio.wire.envelope import decode_envelope
 from fleettrio.wire.headers import RawHeaders
 from fleettrio.wire.plain import dump_plain, load_plain
 from fleettrio.wire.signing import Parsed, Refusal, parse_delivery
 from tests.accel.twins import COMPILED, TWINS, outcome
+from tests.wire.test_wire_bodies import BODIES
 
 keys = st.text(max_size=23).filter(lambda text: len(text.encode("utf-8", "surrogatepass")) <= 23)
 values = st.one_of(
@@ -115,10 +120,11 @@ def test_random_signatures_are_false_for_both(items: list[tuple[bytes, bytes, by
     assert agree("verify_many", items) == ("result", [False] * len(items))
 
 
-@given(st.integers(1, 5), st.lists(st.binary(max_size=1), max_size=60))
-def test_seen_sets_agree(capacity: int, ids: list[bytes]) -> None:
+@given(st.integers(1, 5), st.lists(st.integers(0, 12), max_size=60))
+def test_seen_sets_agree(capacity: int, ids: list[int]) -> None:
     sets = [twin.SeenSet(capacity) for twin in TWINS]
-    for one in ids:
+    for number in ids:
+        one = number.to_bytes(16, "big")
         assert len({(seen.add(one), len(seen), one in seen) for seen in sets}) == 1
         assert len(sets[0]) <= capacity
 
@@ -151,6 +157,42 @@ def test_any_bytes_are_a_body_or_malformed(data: bytes) -> None:
         except MalformedEnvelope:
             continue
         assert body.from_bytes(read.to_bytes()) == read
+
+
+of_bodies = plain | st.sampled_from(
+    [2**53, 2**53 + 1, "x" * 64, "x" * 65, "ö" * 64, "x" * 4097, "\n", "human", b"", bytes(16), bytes(32), ["x"] * 257]
+)
+
+
+@st.composite
+def nearly_bodies(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
+    """The type and the map of a body, some of whose fields, or of what it holds, are other ones or gone."""
+    body = draw(st.sampled_from(BODIES))
+    fields = load_plain(body.to_bytes(), what="body", limit=10_000, depth=20)
+    within = [
+        fields,
+        *(item for value in fields.values() if type(value) is list for item in value if type(item) is dict),
+    ]
+    for at in draw(st.lists(st.sampled_from(within), max_size=2)):
+        name = draw(st.sampled_from(sorted([*at, "later"])))
+        at.pop(name, None)
+        if draw(st.booleans()):
+            at[name] = draw(of_bodies)
+    return type(body), fields
+
+
+@settings(max_examples=400)
+@given(nearly_bodies())
+def test_a_body_is_read_at_once_as_field_by_field(case: tuple[Any, dict[str, Any]]) -> None:
+    cls, fields = case
+    assert result_of(cls.from_map, fields) == result_of(records._read_closely, cls, fields)
+
+
+def result_of(call: Callable[..., object], *arguments: object) -> object:
+    try:
+        return call(*arguments)
+    except MalformedEnvelope as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda module: module.__name__.rpartition("_")[2])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
+
 from fleettrio.core.actions import Commit
-from fleettrio.core.rows import Entity, InboxRow, InboxState, Peer, PeerEntity, SentRow, SentState
+from fleettrio.core.entity import Entity
+from fleettrio.core.peer import Peer, PeerEntity
+from fleettrio.core.rows import InboxRow, InboxState, SentRow, SentState
 from fleettrio.ids import Gid, HostId, Leaf, MsgId, TraceId, WallMs
 
 NOW = WallMs(1_800_000_000_000)
@@ -39,7 +42,7 @@ def inbox_row(number: int, **changes: Any) -> InboxRow:
         size=4,
         at=NOW,
     )
-    return dataclasses.replace(row, **changes)
+    return msgspec.structs.replace(row, **changes)
 
 
 def commit(number: int, **changes: Any) -> Commit:
@@ -63,11 +66,11 @@ def sent_row(number: int, **changes: Any) -> SentRow:
         sig=b"s" * 64,
         proof=b"p",
     )
-    return dataclasses.replace(row, **changes)
+    return msgspec.structs.replace(row, **changes)
 
 
 def entity(name: str, **changes: Any) -> Entity:
-    return dataclasses.replace(Entity(gid=Gid(f"gid-{name}"), name=name, salt=b"salt"), **changes)
+    return msgspec.structs.replace(Entity(gid=Gid(f"gid-{name}"), name=name, salt=b"salt"), **changes)
 
 
 def peer_entity(name: str, host: str = "beta") -> PeerEntity:

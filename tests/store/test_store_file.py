@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from fleettrio.core.entity import Entity
 from fleettrio.errors import StoreError
 from fleettrio.store import Store, open_store
 from fleettrio.store.lock import filesystem_of
 from fleettrio.store.schema import MIGRATIONS, copy_path
+from fleettrio.store.tables import ENTITY
 from tests.store.store_rows import NOW, WORKER, commit, inbox_row, msg_id
 
 HERE = Path(__file__).parent
@@ -95,7 +97,7 @@ async def test_a_migration_keeps_a_copy(path: Path) -> None:
         assert await store.known([(msg_id(1), WORKER)]) == [inbox_row(1)]
         assert (await store.load()).born == NOW
     assert value(path, "SELECT note FROM setting") == "migrated"
-    copy = copy_path(path, 1)
+    copy = copy_path(path, len(MIGRATIONS))
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     async with open_store(copy) as store:
         assert await store.known([(msg_id(1), WORKER)]) == [inbox_row(1)]
@@ -107,7 +109,7 @@ async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
     with pytest.raises(StoreError, match="opening"):
         async with open_store(path, migrations=(*NEXT, ("ALTER TABLE nothing ADD COLUMN x",))):
             pass
-    assert value(path, "PRAGMA user_version") == 1
+    assert value(path, "PRAGMA user_version") == len(MIGRATIONS)
     async with open_store(path) as store:
         assert await store.known([(msg_id(1), WORKER)]) == [inbox_row(1)]
 
@@ -190,7 +192,7 @@ async def test_a_full_disk_is_told_and_gets_over(small_disk: Path) -> None:
 
 async def test_a_file_that_may_not_grow_is_told_and_gets_over(path: Path) -> None:
     with child("write_until_full.py", path) as process:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=180)
     told = json.loads(output)
     assert told["reason"] in {"disk-full", "io"}
     assert told["written"] > 0
@@ -212,3 +214,17 @@ async def test_a_shared_filesystem_is_refused(path: Path, tmp_path: Path, monkey
     error = await refusal(path)
     assert "nfs4" in str(error)
     assert "FLEETTRIO_HOME" in error.hint
+
+
+async def test_an_agent_of_an_older_store_is_known_again_without_a_session(path: Path) -> None:
+    async with open_store(path, migrations=MIGRATIONS[:2]):
+        pass
+    values = dict(zip(ENTITY.fields, ENTITY.values(Entity(gid=WORKER, name="worker", salt=b"s" * 16)), strict=True))
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        old = [name for _, name, *_ in connection.execute("PRAGMA table_info(entity)")]
+        columns = ", ".join(f'"{field}"' for field in old)
+        marks = ", ".join("?" * len(old))
+        connection.execute(f"INSERT INTO entity({columns}) VALUES ({marks})", [values[field] for field in old])  # noqa: S608
+        connection.commit()
+    async with open_store(path) as store:
+        assert (await store.load()).entities == (Entity(gid=WORKER, name="worker", salt=b"s" * 16),)

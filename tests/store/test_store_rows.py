@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fleettrio.core.actions import (
@@ -26,7 +26,7 @@ from fleettrio.core.actions import (
 from fleettrio.core.rows import InboxState, SentState
 from fleettrio.errors import StoreError
 from fleettrio.ids import Gid, HostId, Leaf, MsgId, TraceId, WallMs
-from fleettrio.store import Store, StoredMessage, open_store, pruning, statements
+from fleettrio.store import Store, StoredMessage, contents, journal, open_store, pruning
 from fleettrio.store import queries as q
 from fleettrio.store.tables import ENTITY, JOURNAL, LEDGER, OUTBOX, PEER, PEER_ENTITY
 from tests.store.store_rows import (
@@ -96,9 +96,9 @@ async def test_record_alone_has_no_body(store: Store) -> None:
 async def test_sent_row_keeps_what_was_signed(store: Store) -> None:
     signed = sent_row(1, answered_by=msg_id(3), re=msg_id(2), recalling=True)
     await store.submit([RecordSent(signed)], NOW).done()
-    update = dataclasses.replace(signed, state=SentState.CONFIRMED, header=b"", sig=b"", proof=b"", recalling=False)
+    update = msgspec.structs.replace(signed, state=SentState.CONFIRMED, header=b"", sig=b"", proof=b"", recalling=False)
     await store.submit([RecordSent(update)], NOW).done()
-    kept = dataclasses.replace(signed, state=SentState.CONFIRMED, recalling=False)
+    kept = msgspec.structs.replace(signed, state=SentState.CONFIRMED, recalling=False)
     assert await store.sent(msg_id(1), WORKER) == kept
     assert await store.sent(msg_id(1), LEAD) is None
     assert await store.sent_known([(msg_id(5), WORKER), (msg_id(1), WORKER)]) == [None, kept]
@@ -162,6 +162,8 @@ async def test_inbox_and_sent_lists(store: Store) -> None:
     await store.submit([RecordSent(sent_row(n, sender=WORKER if n == 2 else LEAD)) for n in range(1, 4)], NOW).done()
     assert [row.seq for row in await store.inbox_rows(WORKER)] == [5, 3, 2, 1]
     assert [row.seq for row in await store.inbox_rows(WORKER, open_only=True)] == [5, 3, 1]
+    assert [await store.count_inbox(WORKER, open_only=is_open) for is_open in (False, True)] == [4, 3]
+    assert await store.count_sent(LEAD) == 2
     assert [row.seq for row in await store.inbox_rows(None, limit=3)] == [5, 4, 3]
     assert [row.seq for row in await store.inbox_rows(None, open_only=True)] == [5, 4, 3, 1]
     assert [row.msg_id for row in await store.sent_rows(LEAD)] == [msg_id(3), msg_id(1)]
@@ -186,6 +188,20 @@ async def test_last_in_goes_by_the_moment_of_the_injection(store: Store) -> None
     last = await store.last_in(WORKER)
     assert last is not None
     assert last.seq == 1
+
+
+async def test_a_reply_goes_to_the_newest_that_wants_one_and_never_to_an_answer(store: Store) -> None:
+    def came(number: int, at: int, kind: str, **changes: object) -> Commit:
+        return commit(number, state=InboxState.DRAINED, at=WallMs(NOW + at), kind=kind, **changes)
+
+    await store.submit([came(1, 10, "ANSWER"), came(2, 20, "ASK")], NOW).done()
+    assert await store.last_to_reply(WORKER) is None
+    await store.submit([came(3, 5, "BROADCAST")], NOW).done()
+    assert (await store.last_to_reply(WORKER)).seq == 3  # type: ignore[union-attr]
+    await store.submit([came(4, 3, "SEND", wants_reply=True)], NOW).done()
+    assert (await store.last_to_reply(WORKER)).seq == 4  # type: ignore[union-attr]
+    await store.submit([came(5, 4, "REPLY")], NOW).done()
+    assert (await store.last_to_reply(WORKER)).seq == 5  # type: ignore[union-attr]
 
 
 async def test_find_takes_an_ending_of_at_least_four(store: Store) -> None:
@@ -233,7 +249,7 @@ async def test_the_journal_has_each_state_once(store: Store) -> None:
     injected = inbox_row(1, state=InboxState.INJECTED, at=later, via="tmux", notified=False)
     await store.submit([commit(1)], NOW).done()
     await store.submit([Record(injected)], later).done()
-    await store.submit([Record(dataclasses.replace(injected, notified=True))], later).done()
+    await store.submit([Record(msgspec.structs.replace(injected, notified=True))], later).done()
     await store.submit([Note("refused", msg_id(8), WORKER, TRACE, "gamma", "expired", "since 14:02")], later).done()
     await store.submit(
         [RecordSent(sent_row(5, trace_id=TraceId("cd" * 16))), RecordEntity(entity("w", status="working"))], later
@@ -244,10 +260,68 @@ async def test_the_journal_has_each_state_once(store: Store) -> None:
         (later, "injected", 3000, "alpha"),
     ]
     assert [line.what for line in await store.journal(trace_id=TRACE)] == ["waiting", "injected", "refused"]
-    assert [line.what for line in await store.journal([msg_id(5)], TRACE, limit=2)] == ["refused", "accepted"]
-    assert [line.what for line in await store.journal(limit=2)] == ["accepted", "agent working"]
+    assert [line.what for line in await store.journal([msg_id(5)], TRACE, limit=2)] == ["injected", "refused"]
+    assert notes(store.path) == ["refused", "agent working"]
     refused = (await store.journal([msg_id(8)]))[0]
     assert (refused.reason, refused.detail, refused.gid) == ("expired", "since 14:02", WORKER)
+
+
+async def test_of_one_moment_a_message_is_accepted_then_comes_then_goes_on(store: Store) -> None:
+    """Between neighbours all of it may be one commit, at either end."""
+    sent = sent_row(1, at=NOW)
+    held = msgspec.structs.replace(sent, state=SentState.HELD, said_by="peer")
+    await store.submit([commit(1), RecordSent(sent), RecordSent(held, sent)], NOW).done()
+    assert [line.what for line in await store.journal([msg_id(1)])] == ["accepted", "waiting", "held"]
+
+
+async def test_what_befell_a_message_outlives_its_row(store: Store) -> None:
+    arrived, told = WallMs(NOW - 3 * DAY), WallMs(NOW - 3 * DAY + 40)
+    row = inbox_row(1, arrived_at=arrived, at=arrived, expires_at=WallMs(NOW - DAY))
+    failed = msgspec.structs.replace(row, state=InboxState.FAILED, reason='no "tab"', detail="a\nb", notified=False)
+    await store.submit([Commit(row, b"header", b"body", b"", b"")], arrived).done()
+    await store.submit([Record(failed, row)], arrived).done()
+    await store.submit([Record(msgspec.structs.replace(failed, notified=True), failed)], told).done()
+    lines = await store.journal([msg_id(1)])
+    assert [(line.at, line.what, line.reason, line.detail, line.ms) for line in lines] == [
+        (arrived, "waiting", "", "", 0),
+        (arrived, "failed", 'no "tab"', "a\nb", 0),
+        (told, "told", "failed", "", 40),
+    ]
+    assert (await store.prune(NOW)).inbox == 1
+    assert await store.known([(msg_id(1), WORKER)]) == [None]
+    assert await store.journal([msg_id(1)]) == lines
+    assert await store.journal(trace_id=TRACE) == lines
+
+
+async def test_a_row_that_changes_twice_in_one_commit_is_as_it_is_at_the_end(store: Store) -> None:
+    """Of each state there is a step; what neither change is about stays as it was."""
+    accepted = sent_row(1, header=b"signed", at=NOW)
+    bare = msgspec.structs.replace(accepted, header=b"", sig=b"", proof=b"")
+    confirmed = msgspec.structs.replace(bare, state=SentState.CONFIRMED, at=WallMs(NOW + 1))
+    drained = msgspec.structs.replace(confirmed, state=SentState.DRAINED, said_by="peer", at=WallMs(NOW + 2))
+    actions = [RecordSent(accepted), RecordSent(confirmed, bare), RecordSent(drained, confirmed)]
+    await store.submit(actions, NOW).done()
+    stored = msgspec.structs.replace(drained, header=b"signed", sig=accepted.sig, proof=accepted.proof)
+    assert await store.sent(msg_id(1), WORKER) == stored
+    assert [line.what for line in await store.journal([msg_id(1)])] == ["accepted", "confirmed", "drained"]
+
+
+async def test_a_change_of_a_row_that_was_forgotten_writes_it_whole(store: Store) -> None:
+    kept, lost = sent_row(1), sent_row(2)
+    await store.submit([RecordSent(kept)], NOW).done()
+    changed = [msgspec.structs.replace(row, state=SentState.DRAINED) for row in (kept, lost)]
+    await store.submit([RecordSent(changed[0], kept), RecordSent(changed[1], lost)], NOW).done()
+    assert await store.sent_known([(row.msg_id, row.gid) for row in changed]) == changed
+    assert [line.what for line in await store.journal([msg_id(1)])] == ["accepted", "drained"]
+
+
+async def test_a_message_takes_the_place_of_a_tombstone_in_the_same_commit(store: Store) -> None:
+    grave = inbox_row(1, leaf=Leaf(b""), state=InboxState.RECALLED, seq=7)
+    await store.submit([Record(grave)], NOW).done()
+    noted = msgspec.structs.replace(grave, notified=False)
+    row = inbox_row(1)
+    await store.submit([Record(noted, grave), commit(1), Record(row, noted)], NOW).done()
+    assert await store.known([(msg_id(1), WORKER)]) == [row]
 
 
 async def test_prune_keeps_to_its_bounds(store: Store) -> None:
@@ -309,7 +383,7 @@ async def test_prune_of_the_journal(store: Store) -> None:
     note(600, NOW - 14 * DAY)
     note(601, NOW)
     assert (await store.prune(NOW)).journal == 600
-    assert [line.what for line in await store.journal()] == ["n600", "n601"]
+    assert notes(store.path) == ["n600", "n601"]
     assert (await store.prune(WallMs(NOW + 20 * DAY))).journal == 2
 
 
@@ -318,7 +392,7 @@ async def test_the_journal_is_capped(store: Store, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(pruning, "_DROP_JOURNAL", pruning._DROP_JOURNAL.replace(str(pruning.JOURNAL_LIMIT), "10"))
     await store.submit([Note(f"n{number}", None, None, None, "", "") for number in range(25)], NOW).done()
     assert (await store.prune(NOW)).journal == 15
-    assert [line.what for line in await store.journal()] == [f"n{number}" for number in range(15, 25)]
+    assert notes(store.path) == [f"n{number}" for number in range(15, 25)]
 
 
 async def test_probe_leaves_nothing_behind(store: Store) -> None:
@@ -330,26 +404,31 @@ async def test_each_table_has_a_column_per_field(store: Store) -> None:
     with contextlib.closing(sqlite3.connect(store.path)) as connection:
         for table in (LEDGER, OUTBOX, ENTITY, PEER, PEER_ENTITY, JOURNAL):
             columns = [column[1] for column in connection.execute(f"PRAGMA table_info({table.name})")]
-            assert set(columns) - {"id"} == set(table.fields)
+            assert set(columns) - {"id", "steps"} == set(table.fields)
 
 
 @pytest.mark.parametrize(
     ("sql", "index"),
     [
-        (q._INBOX_AT_START, "ledger_open"),
-        (q._INBOX_AT_START, "ledger_owed"),
-        (q._SENT_AT_START, "outbox_unfinished"),
-        (q._INBOX[True, False], "ledger_gid"),
+        (contents._INBOX_AT_START, "ledger_open"),
+        (contents._INBOX_AT_START, "ledger_owed"),
+        (contents._SENT_AT_START, "outbox_unfinished"),
+        (q._INBOX[False, False], "ledger_came"),
+        (q._INBOX[True, False], "ledger_came"),
         (q._INBOX[True, True], "ledger_open"),
         (q._SENT_BY, "outbox_sender"),
         (q._SENT_ALL, "outbox_ts"),
         (q._LAST_IN, "ledger_put_in"),
-        (q._IN_ENDING, "ledger_ending"),
-        (q._OUT_ENDING, "outbox_ending"),
-        (q._IN_TRACE, "ledger_trace"),
-        (q._OUT_TRACE, "outbox_trace"),
-        (q._JOURNAL_OF, "journal_message"),
-        (q._JOURNAL_OF, "journal_trace"),
+        (q._LAST_IN, "ledger_open"),
+        (q._LAST_TO_REPLY, "ledger_put_in"),
+        (q._IN_ENDING, "ledger_came"),
+        (q._OUT_ENDING, "outbox_ts"),
+        (q._IN_TRACE, "ledger_keep"),
+        (q._OUT_TRACE, "outbox_ts"),
+        (journal._JOURNAL_OF_TRACE[0], "outbox_ts"),
+        (journal._JOURNAL_OF_TRACE[1], "ledger_keep"),
+        (journal._JOURNAL_OF_TRACE[2], "journal_trace"),
+        (journal._JOURNAL_OF_MESSAGES[2], "journal_message"),
     ],
 )
 async def test_queries_use_their_index(store: Store, sql: str, index: str) -> None:
@@ -359,8 +438,14 @@ async def test_queries_use_their_index(store: Store, sql: str, index: str) -> No
 async def test_writing_and_pruning_use_their_index(store: Store) -> None:
     assert "ledger_keep" in plan(store.path, pruning._OLD_INBOX)
     assert "outbox_ts" in plan(store.path, pruning._DROP_SENT)
-    assert "journal_message" in plan(store.path, statements._JOURNAL)
-    assert "PRIMARY KEY" in plan(store.path, q._KNOWN)
+    for sql in (q._KNOWN, q._IN_WHOLE, q._OUT_WHOLE, *journal._JOURNAL_OF_MESSAGES[:2], LEDGER.change((True,))):
+        assert "PRIMARY KEY" in plan(store.path, sql)
+
+
+def notes(path: Path) -> list[str]:
+    """What the journal has beside the steps of messages, in the order in which it was written."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return [what for (what,) in connection.execute("SELECT what FROM journal ORDER BY id")]
 
 
 def plan(path: Path, sql: str) -> str:

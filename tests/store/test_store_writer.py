@@ -15,9 +15,11 @@ from fleettrio.core.actions import Note, Record, RecordSetting, StoreAction
 from fleettrio.errors import StoreError
 from fleettrio.store import Store, open_store
 from fleettrio.store.schema import MIGRATIONS, migrate
-from fleettrio.store.statements import statements
+from fleettrio.store.statements import Transaction
 from fleettrio.store.writer import GROUP_LIMIT, Writer
 from tests.store.store_rows import NOW, commit, inbox_row, msg_id
+
+BOUND_S = 90.0
 
 
 class Gate:
@@ -29,7 +31,7 @@ class Gate:
 
     def __call__(self, _connection: sqlite3.Connection) -> bool:
         self.reached.set()
-        return self.opened.wait(10)
+        return self.opened.wait(BOUND_S)
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ async def writer(tmp_path: Path) -> AsyncIterator[Writer]:
 async def held(writer: Writer) -> AsyncIterator[None]:
     gate = Gate()
     ticket = writer.submit(gate)
-    assert await trio.to_thread.run_sync(gate.reached.wait, 10)
+    assert await trio.to_thread.run_sync(gate.reached.wait, BOUND_S)
     try:
         yield
     finally:
@@ -63,15 +65,41 @@ def stored(path: Path, sql: str) -> list[tuple[object, ...]]:
 
 async def test_what_waits_together_is_one_commit(writer: Writer) -> None:
     async with held(writer):
-        tickets = [writer.submit(statements([commit(n)], NOW)) for n in range(100)]
+        tickets = [writer.submit(Transaction([commit(n)], NOW)) for n in range(100)]
     for ticket in tickets:
         await ticket.done()
     assert (writer.transactions, writer.commits) == (101, 2)
 
 
+async def test_what_may_wait_goes_with_the_next_commit_in_its_order(writer: Writer, tmp_path: Path) -> None:
+    first = writer.submit(Transaction([RecordSetting("order", "1")], NOW), may_wait=True)
+    second = writer.submit(Transaction([RecordSetting("order", "2")], NOW), may_wait=True)
+    await writer.submit(Transaction([commit(1)], NOW)).done()
+    assert (first.is_over, second.is_over, writer.commits) == (True, True, 1)
+    assert stored(tmp_path / "store.db", "SELECT value FROM setting WHERE key = 'order'") == [("2",)]
+
+
+async def test_what_may_wait_is_written_alone_when_nothing_comes(writer: Writer) -> None:
+    with trio.fail_after(10):
+        await writer.submit(Transaction([commit(1)], NOW), may_wait=True).done()
+    assert not writer.is_waited_with
+
+
+async def test_what_may_wait_is_there_for_whoever_reads(store: Store) -> None:
+    store.submit([commit(1)], NOW, may_wait=True)
+    assert [row.msg_id for row in await store.inbox_rows(None)] == [msg_id(1)]
+
+
+async def test_nothing_that_may_wait_is_written_for_whoever_knows_newer_states(store: Store) -> None:
+    store.submit([commit(1)], NOW, may_wait=True)
+    commits = store.commits
+    await store.find(msg_id(2), or_older=True)
+    assert store.commits == commits
+
+
 async def test_a_group_is_bounded(writer: Writer) -> None:
     async with held(writer):
-        tickets = [writer.submit(statements([commit(n)], NOW)) for n in range(GROUP_LIMIT + 1)]
+        tickets = [writer.submit(Transaction([commit(n)], NOW)) for n in range(GROUP_LIMIT + 1)]
     for ticket in tickets:
         await ticket.done()
     assert writer.commits == 3
@@ -80,10 +108,10 @@ async def test_a_group_is_bounded(writer: Writer) -> None:
 async def test_a_bad_transaction_takes_no_other_with_it(writer: Writer, tmp_path: Path) -> None:
     note = Note("seen", None, None, None, "alpha", "a bad list is written in no part")
     async with held(writer):
-        before = writer.submit(statements([commit(1)], NOW))
-        bad = writer.submit(statements([note, Record(inbox_row(2, depth=2**70))], NOW))
-        worse = writer.submit(statements([commit(3), RecordSetting("key", "\ud800")], NOW))
-        after = writer.submit(statements([commit(4)], NOW))
+        before = writer.submit(Transaction([commit(1)], NOW))
+        bad = writer.submit(Transaction([note, Record(inbox_row(2, depth=2**70))], NOW))
+        worse = writer.submit(Transaction([commit(3), RecordSetting("key", "\ud800")], NOW))
+        after = writer.submit(Transaction([commit(4)], NOW))
     await before.done()
     await after.done()
     for ticket in (bad, worse):
@@ -107,7 +135,7 @@ async def test_order_of_submit_is_order_of_commit(writer: Writer, tmp_path: Path
                 RecordSetting("n", str(number)),
                 Note(f"n{number}", msg_id(1), None, None, "", ""),
             ]
-            ticket = writer.submit(statements(actions, NOW))
+            ticket = writer.submit(Transaction(actions, NOW))
         assert ticket is not None
         await ticket.done()
     assert stored(tmp_path / "store.db", "SELECT value FROM setting WHERE key = 'n'") == [(str(number),)]
@@ -147,7 +175,7 @@ async def test_a_closed_store_says_so(path: Path) -> None:
 async def test_the_wal_is_emptied_when_idle(store: Store) -> None:
     await store.submit([commit(n) for n in range(200)], NOW).done()
     assert store.wal_bytes() > 0
-    with trio.fail_after(10):
+    with trio.fail_after(BOUND_S):
         while store.wal_bytes():
             await trio.to_thread.run_sync(threading.Event().wait, 0.02)
     assert store.size_bytes() > 0

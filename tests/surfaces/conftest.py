@@ -8,7 +8,7 @@ import pytest
 
 from fleettrio.testing.agents.room import TmuxRoom
 from fleettrio.testing.broker_node import BrokerNode
-from fleettrio.testing.hosts import Fleet
+from fleettrio.testing.fleet import Fleet
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from fleettrio import identity
+from fleettrio import keyfiles
 from fleettrio._accel import encode_header
 from fleettrio.core.topology import CONTROL, MSG
 from fleettrio.ids import FleetId, Gid, HostId
-from fleettrio.testing.hosts import Fleet, Host
+from fleettrio.testing.fleet import Fleet
+from fleettrio.testing.hosts import Host
 from fleettrio.testing.raw_client import RawClient, field, properties, table
 from fleettrio.wire.gids import HUMAN_SALT, derive_gid, new_msg_id
 from fleettrio.wire.signing import Signer
@@ -50,7 +51,7 @@ class Forged:
 
 def signer_of(host: Host, *, gen: int = 1, fleet: str = FLEET, seed: bytes = b"") -> Signer:
     """Signs with the key of `host`, unless other things are given."""
-    key = identity.read_host_key(host.paths)
+    key = keyfiles.read_host_key(host.paths)
     assert key is not None
     return Signer(FleetId(fleet), HostId(host.name), gen, seed or key.seed_bytes)
 

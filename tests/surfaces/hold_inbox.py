@@ -14,7 +14,7 @@ from fleettrio.ids import Gid, HostId
 
 async def hold(uri: str, host: str, gid: str) -> None:
     queue, bindings = inbox_queue(HostId(host), InboxQueue(Gid(gid)))
-    deliveries, _kept = trio.open_memory_channel[RawDelivery](64)
+    deliveries, _kept = trio.open_memory_channel[list[RawDelivery]](64)
     async with open_border(), open_session(BrokerSettings(uris=(uri,)), 1) as session:
         await session.declare((), (queue,), bindings)
         await session.consume(queue.name, prefetch=1, deliveries=deliveries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -14,8 +15,13 @@ from fleettrio.local.frame import unframe
 from fleettrio.local.sanitise import clean
 from fleettrio.testing.agents.room import TmuxRoom
 from fleettrio.testing.broker_node import BrokerNode
-from fleettrio.testing.hosts import Fleet, Host, Outcome, wait_until
+from fleettrio.testing.fleet import Fleet
+from fleettrio.testing.hosts import Host, Outcome
+from fleettrio.testing.waiting import wait_until
 from tests.surfaces.workers import BRIEF, Worker, stand_in, tcp_sockets
+
+ANOTHER = BRIEF + "\nand once more"
+"""The same words twice within minutes, from agent to agent, would be held as a loop."""
 
 
 def _attach(host: Host, name: str) -> str:
@@ -47,7 +53,7 @@ def _short(done: Outcome) -> str:
 
 
 def test_send_wait_prints_the_workers_real_answer(fleet: Fleet, worker: Worker, lead: str) -> None:
-    done = fleet["alpha"].cli("send", "worker@beta", "--wait", "--timeout", "30", given=BRIEF.encode(), token=lead)
+    done = fleet["alpha"].cli("send", "worker@beta", "--wait", "--timeout", "90", given=BRIEF.encode(), token=lead)
     assert done.code == 0, done.err
     _assert_answer(done.text, worker.wait_event("read", _short(done)), BRIEF)
 
@@ -72,6 +78,31 @@ subprocess.run([sys.executable, "-P", "-m", "fleettrio", "reply", os.environ["FL
 """
 
 
+def test_lines_are_messages_in_their_order_and_a_bad_one_costs_itself_alone(fleet: Fleet) -> None:
+    alpha, beta = fleet["alpha"], fleet["beta"]
+    token = _attach(beta, "reader")
+    wait_until("alpha hears of the reader", lambda: alpha.agent("reader@beta"))
+    good = [json.dumps({"to": "reader@beta", "text": f"number {number}", "key": str(number)}) for number in range(300)]
+    lines = [*good[:7], "no JSON", *good[7:], json.dumps({"to": "nobody", "text": "in vain"})]
+    done = alpha.cli("send", "--lines", given="\n".join(lines).encode())
+    told = [json.loads(line) for line in done.text.splitlines()]
+    assert done.code == 3
+    assert [one["line"] for one in told] == list(range(1, 303))
+    assert {one["line"]: one["error"]["reason"] for one in told if "error" in one} == {
+        8: "bad-line",
+        302: "no-such-recipient",
+    }
+    ids = [one["messages"][0]["msg_id"] for one in told if "error" not in one]
+    taken: list[str] = []
+    while len(taken) < len(good):
+        messages = beta.ok("inbox", "--take", "--wait", "50", "--json", token=token).json()["messages"]
+        assert messages, f"only {len(taken)} came"
+        taken += [message["msg_id"] for message in messages]
+    assert taken == ids
+    again = alpha.ok("send", "--lines", given=good[0].encode()).json()
+    assert again["messages"][0]["msg_id"] == ids[0], "the same key is the same message"
+
+
 def test_a_worker_that_is_a_command_answers_as_itself_also_after_a_restart(tmp_path: Path) -> None:
     """It has no terminal: the daemon gives its process an identity that outlives the daemon."""
     with Fleet(None, "solo") as alone:
@@ -80,17 +111,17 @@ def test_a_worker_that_is_a_command_answers_as_itself_also_after_a_restart(tmp_p
         program = tmp_path / "worker.py"
         program.write_text(WORKER_COMMAND)
         solo.ok("attach", "--name", "worker", "--command", shlex.join([sys.executable, str(program), str(hold)]))
-        done = solo.cli("send", "worker", "count this", "--wait", "--timeout", "30", token=lead)
+        done = solo.cli("send", "worker", "count this", "--wait", "--timeout", "90", token=lead)
         assert done.code == 0, done.err
         assert " read " in done.text
 
         hold.touch()
-        done = solo.cli("send", "worker", "and this", "--wait", "--timeout", "2", token=lead)
+        done = solo.cli("send", "worker", "and this", "--wait", "--timeout", "4", token=lead)
         assert done.code == 6, done.err
         solo.kill()
         solo.up()
         hold.unlink()
-        assert " read " in solo.ok("inbox", "--take", "--wait", "20", token=lead).text
+        assert " read " in solo.ok("inbox", "--take", "--wait", "50", token=lead).text
 
 
 def test_a_late_reply_is_pulled_after_everything_was_killed(
@@ -98,7 +129,7 @@ def test_a_late_reply_is_pulled_after_everything_was_killed(
 ) -> None:
     alpha, beta = fleet["alpha"], fleet["beta"]
     worker.hold()
-    done = alpha.cli("send", "worker@beta", "--wait", "--timeout", "1", given=BRIEF.encode(), token=lead)
+    done = alpha.cli("send", "worker@beta", "--wait", "--timeout", "4", given=ANOTHER.encode(), token=lead)
     assert done.code == 6
     read = worker.wait_event("read", _short(done))
     alpha.kill()
@@ -108,8 +139,8 @@ def test_a_late_reply_is_pulled_after_everything_was_killed(
     broker.kill()
     broker.start()
     alpha.up()
-    pulled = alpha.ok("inbox", "--take", "--wait", "20", token=lead)
-    _assert_answer(pulled.text, read, BRIEF)
+    pulled = alpha.ok("inbox", "--take", "--wait", "50", token=lead)
+    _assert_answer(pulled.text, read, ANOTHER)
     assert alpha.ok("inbox", "--take", token=lead).text == "", "an answer is seen once"
     beta.up()
     shown = alpha.ok("show", _short(done), "--json", token=lead).json()["messages"][0]
@@ -120,18 +151,18 @@ def test_a_host_without_a_broker_opens_no_tcp_socket_and_does_the_same(room: Tmu
     with Fleet(None, "solo", env=room.env) as alone:
         solo = alone["solo"]
         lead, worker = _attach(solo, "lead"), Worker(room, solo)
-        done = solo.cli("send", "worker", "--wait", "--timeout", "30", given=BRIEF.encode(), token=lead)
+        done = solo.cli("send", "worker", "--wait", "--timeout", "90", given=BRIEF.encode(), token=lead)
         assert done.code == 0, done.err
         _assert_answer(done.text, worker.wait_event("read", _short(done)), BRIEF)
         assert tcp_sockets(solo.pid) == []
 
         worker.hold()
-        done = solo.cli("send", "worker", "--wait", "--timeout", "1", given=BRIEF.encode(), token=lead)
+        done = solo.cli("send", "worker", "--wait", "--timeout", "4", given=ANOTHER.encode(), token=lead)
         assert done.code == 6
         read = worker.wait_event("read", _short(done))
         solo.kill()
         worker.release()
         solo.up()
         worker.wait_event("answered", _short(done))
-        _assert_answer(solo.ok("inbox", "--take", "--wait", "20", token=lead).text, read, BRIEF)
+        _assert_answer(solo.ok("inbox", "--take", "--wait", "50", token=lead).text, read, ANOTHER)
         assert tcp_sockets(solo.pid) == []

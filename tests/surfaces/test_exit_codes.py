@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from fleettrio.testing.agents.room import TmuxRoom
-from fleettrio.testing.hosts import Fleet, Host, wait_until
+from fleettrio.testing.fleet import Fleet
+from fleettrio.testing.hosts import Host
+from fleettrio.testing.waiting import wait_until
 from tests.surfaces.workers import stand_in
 
 
@@ -38,14 +40,14 @@ def test_an_unknown_recipient_is_3_and_names_who_is_near(fleet: Fleet, beta_read
 
 def test_4_is_expired_and_6_is_still_waiting(fleet: Fleet, room: TmuxRoom, beta_reader: str) -> None:
     alpha = fleet["alpha"]
-    waiting = alpha.cli("send", "reader@beta", "take your time", "--wait", "--timeout", "0.5")
+    waiting = alpha.cli("send", "reader@beta", "take your time", "--wait", "--timeout", "4")
     assert waiting.code == 6
     assert "fleettrio inbox --take" in waiting.err
     busy = stand_in(room, fleet["beta"], "busy")
     wait_until("alpha hears of it", lambda: alpha.agent("busy@beta"))
     room.tmux("send-keys", "-t", busy.pane, "half", "typed")
     wait_until("the draft stands there", lambda: "half" in room.screen(busy.pane))
-    late = alpha.cli("send", "busy@beta", "now or never", "--expires", "1", "--wait=delivered", "--timeout", "30")
+    late = alpha.cli("send", "busy@beta", "now or never", "--expires", "1", "--wait=delivered", "--timeout", "90")
     assert late.code == 4, late
     assert "expired" in late.err
     assert busy.turns() == []

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from fleettrio.testing.broker_node import BrokerNode
-from fleettrio.testing.hosts import Fleet, Host, Outcome, wait_until
+from fleettrio.testing.fleet import Fleet
+from fleettrio.testing.hosts import Host, Outcome
+from fleettrio.testing.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def test_one_way_trust_is_told_with_the_command_that_mends_it(uneven: Fleet) -> 
     # A stranger is told once a second at most, so not each of these is.
     waited = wait_until(
         "a wait ends with the refusal",
-        lambda: _failed(gamma.cli("send", "reader@beta", "and now?", "--wait=delivered", "--timeout", "1.5")),
+        lambda: _failed(gamma.cli("send", "reader@beta", "and now?", "--wait=delivered", "--timeout", "4")),
     )
     assert "fleettrio host import" in waited
 
@@ -59,7 +61,7 @@ def test_one_way_trust_is_told_with_the_command_that_mends_it(uneven: Fleet) -> 
     again = gamma.ok("send", "--retry", sent["short"], "do you hear me?", "--json").json()["messages"][0]
     assert again["msg_id"] == sent["msg_id"]
     taken = beta.ok("token", "create", "--name", "reader", "--json").json()["token"]
-    assert "do you hear me?" in beta.ok("inbox", "--take", "--wait", "20", token=taken).text
+    assert "do you hear me?" in beta.ok("inbox", "--take", "--wait", "50", token=taken).text
     wait_until(
         "trust reads both ways again", lambda: not _problem(gamma, "trust beta") and not _problem(beta, "trust gamma")
     )

@@ -9,11 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from fleettrio.testing.agents.room import StandIn, TmuxRoom
-from fleettrio.testing.hosts import Host, wait_until
+from fleettrio.testing.hosts import Host
+from fleettrio.testing.waiting import wait_until
 
 BRIEF = (
     "請檢查 src/core 的改動，特別是重試。\n🙂 and tell me in one line what you think;\nlast line ends with a semicolon;"
 )
+
+
+def coder(work: Path) -> str:
+    """Configuration of a host: fast beats, and the profile `coder`, by which the demo's worker is started in `work`."""
+    program = [sys.executable, "-P", "-m", "fleettrio.demo.worker"]
+    command = json.dumps([*program, "--log", f"{work}/log.jsonl", "--hold", f"{work}/hold"])
+    return f"""
+[timers]
+beat_s = 0.5
+[[profile]]
+name = "coder"
+command = {command}
+cwd = "{work}"
+harness = "script"
+"""
 
 
 class Worker:
@@ -45,9 +61,9 @@ class Worker:
         self._hold.unlink(missing_ok=True)
 
 
-def stand_in(room: TmuxRoom, host: Host, name: str) -> StandIn:
+def stand_in(room: TmuxRoom, host: Host, name: str, *options: str) -> StandIn:
     """A composer that only writes down its turns, in a pane, attached to the host."""
-    agent = room.place()
+    agent = room.place(*options)
     wait_until(f"{name} is on the screen", lambda: "stand-in agent" in room.screen(agent.pane))
     host.ok("attach", "--name", name, "--pane", agent.target, "--harness", "script")
     return agent

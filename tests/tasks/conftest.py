@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tasks.memory_broker import MemoryBroker
+from fleettrio.broker.memory import MemoryBroker
 
 
 @pytest.fixture

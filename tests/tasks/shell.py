@@ -9,34 +9,39 @@ from pathlib import Path
 
 import trio
 
+from fleettrio.broker.memory import SETTINGS, MemoryBroker, MemorySession
 from fleettrio.clock import SystemClock
 from fleettrio.core import actions as do
-from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
+from fleettrio.core.beginning import Coordinator
 from fleettrio.core.compose import Identity, human_of
+from fleettrio.core.entity import Entity
 from fleettrio.core.gateway import Gateway, Kept, Settings
 from fleettrio.core.ledger import Limits
-from fleettrio.core.rows import Entity, InboxRow, SentRow
+from fleettrio.core.rows import InboxRow, SentRow
 from fleettrio.errors import StoreError
 from fleettrio.ids import Gid, HostId, MsgId, TraceId, WallMs
-from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, NotReady, Reserved, Text
+from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, NotReady, Reserved, Text, Turn
 from fleettrio.perform import Performer
+from fleettrio.ports import StoreRequest
 from fleettrio.session import Session
+from fleettrio.store.statements import Transaction
 from fleettrio.store.store import Store, open_store
 from fleettrio.store.writer import Ticket
 from fleettrio.supervise import run_supervisor
 from fleettrio.tasks.deliver import run_deliver
+from fleettrio.tasks.look import run_looks
 from fleettrio.tasks.reads import run_reads
 from fleettrio.tasks.sweep import run_sweep
 from fleettrio.wire.gids import GATEWAY_SALT, derive_gid, new_msg_id
 from fleettrio.wire.signing import Signer, Verifier
 from tests.core.builders import FLEET, TRACE, agent, fleet_of, gid_of, person, seed_of
-from tests.tasks.memory_broker import SETTINGS, MemoryBroker, MemorySession
 
-LIMIT_S = 10.0
+LIMIT_S = 240.0
 
 
 async def until(condition: Callable[[], object], what: str = "the condition") -> None:
-    """Wait for `condition`, at most ten seconds."""
+    """Wait for `condition`, at most `LIMIT_S`."""
     with trio.move_on_after(LIMIT_S):
         while not condition():  # noqa: ASYNC110 - what is waited for sets no event
             await trio.sleep(0.005)
@@ -60,12 +65,12 @@ class UnkindStore(Store):
     refuses_reads = False
     stuck = False
 
-    def submit(self, actions: Sequence[do.StoreAction], at: WallMs) -> Ticket:
+    def submit(self, actions: Sequence[do.StoreAction], at: WallMs, *, may_wait: bool = False) -> Ticket:
         if self.refuses_writes:
             raise StoreError("writing the store failed (disk-full)", reason="disk-full")
         if self.stuck:
-            return Ticket([])
-        return super().submit(actions, at)
+            return Ticket(Transaction([], at))
+        return super().submit(actions, at, may_wait=may_wait)
 
     async def probe(self) -> None:
         if self.refuses_writes:
@@ -129,6 +134,19 @@ class Pane:
         await trio.lowlevel.checkpoint()
 
 
+class Stays(Pane):
+    """A program that stays: what it does is known without waiting."""
+
+    def glance(self) -> Reserved | None:
+        return None if self.not_ready else Reserved("1", self.state_now)
+
+    def turns_over(self) -> list[Turn]:
+        return []
+
+    async def end(self) -> None:
+        """Nothing of it is left."""
+
+
 class Shell:
     """One running host."""
 
@@ -137,16 +155,16 @@ class Shell:
     ) -> None:
         self.name, self.store, self.gateway, self.broker = HostId(name), store, gateway, broker
         watch_send, self.watches = trio.open_memory_channel[do.WatchEntity](4096)
-        read_send, self.reads = trio.open_memory_channel[do.Load | do.ProbeStore](4096)
+        read_send, self.reads = trio.open_memory_channel[StoreRequest](4096)
         self.performer = Performer(gateway, store, clock, watch_send, read_send)
-        self.verifier = Verifier(gateway.fleet)
+        self.verifier = Verifier(gateway.trust.fleet)
         self.signer = Signer(FLEET, self.name, 1, seed_of(name))
         self.panes: dict[Gid, Pane] = {}
         self.stopping = trio.Event()
         self.session = Session(
             settings=SETTINGS,
             open_session=broker.open,
-            performer=self.performer,
+            realm=self.performer,
             signer=self.signer,
             verifier=self.verifier,
             body_limit=2**18,
@@ -165,7 +183,7 @@ class Shell:
         """Send, and wait for the verdict."""
         call, msg_id = self.performer.calls.new(), self.new_id()
         await self.performer.handle(
-            ev.SendAsked(
+            ask.SendAsked(
                 call=call,
                 sender=self.gid(sender),
                 to=(to,),
@@ -207,6 +225,7 @@ async def running(
     connected: bool = True,
     limits: Limits | None = None,
     deliver: bool = True,
+    coordinator: Coordinator | None = None,
 ) -> AsyncIterator[Shell]:
     """A host from its start to its polite end (or cancelled with the test)."""
     clock = SystemClock({})
@@ -226,6 +245,7 @@ async def running(
                 trace_id=TraceId(TRACE),
                 born=contents.born,
                 limits=limits or Limits(),
+                coordinator=coordinator,
             ),
             Kept(
                 entities=tuple(known.values()),
@@ -241,6 +261,7 @@ async def running(
         async with trio.open_nursery() as nursery:
             await nursery.start(run_sweep, shell.performer)
             await nursery.start(run_reads, shell.reads, shell.performer)
+            await nursery.start(run_looks, shell.performer)
             for entity in known.values():
                 if entity.takes == "push" and deliver:
                     shell.panes[entity.gid] = Pane()
@@ -248,6 +269,7 @@ async def running(
             if connected:
                 nursery.start_soon(run_supervisor, shell.session)
                 await until(lambda: shell.link == "up", f"the session of {name}")
+                await until(lambda: len(gateway.inbox_state) == len(known), f"every inbox of {name}")
             yield shell
             shell.stopping.set()
             nursery.cancel_scope.cancel()

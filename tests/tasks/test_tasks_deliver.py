@@ -10,9 +10,11 @@ import pytest
 import trio
 
 from fleettrio import perform
+from fleettrio.broker.memory import MemoryBroker
 from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
 from fleettrio.core.compose import message
-from fleettrio.core.rows import Entity
+from fleettrio.core.entity import Entity
 from fleettrio.core.topology import InboxQueue
 from fleettrio.errors import StoreError
 from fleettrio.ids import MsgId, Tag
@@ -21,8 +23,7 @@ from fleettrio.tasks.deliver import run_deliver
 from fleettrio.wire.envelope import Kind, encode_envelope
 from fleettrio.wire.signing import VerifiedEnvelope
 from tests.core.builders import TRACE, agent
-from tests.tasks.memory_broker import MemoryBroker
-from tests.tasks.shell import Pane, Shell, running, until, until_stored
+from tests.tasks.shell import Pane, Shell, Stays, running, two, until, until_stored
 
 WORKER = agent("worker", "beta")
 
@@ -163,7 +164,7 @@ async def test_without_its_body_nothing_is_typed(beta: Shell, monkeypatch: pytes
     async with delivering(beta, pane):
         msg_id = await brief(beta)
         await until(lambda: "body" in beta.gateway.inbox.forward.why_waiting(beta.gid("worker"))[0], "the reason")
-        assert await beta.is_state(msg_id, "worker", "waiting")
+        await until_stored(lambda: beta.is_state(msg_id, "worker", "waiting"))
     assert pane.texts == []
 
 
@@ -189,7 +190,7 @@ async def test_the_sweeper_wakes_for_an_earlier_moment(beta: Shell) -> None:
     msg_id = beta.new_id()
     call = beta.performer.calls.new()
     await beta.performer.handle(
-        ev.SendAsked(
+        ask.SendAsked(
             call=call,
             sender=beta.gid("human"),
             to=("worker",),
@@ -206,6 +207,37 @@ async def test_the_sweeper_wakes_for_an_earlier_moment(beta: Shell) -> None:
 async def _deliver_for_ever(beta: Shell, pane: Pane) -> None:
     async with delivering(beta, pane):
         await trio.sleep_forever()
+
+
+async def test_what_comes_for_a_program_at_rest_has_one_commit_and_no_look_of_its_own(
+    tmp_path: Path, memory: MemoryBroker
+) -> None:
+    async with two(tmp_path, memory) as (alpha, beta):
+        pane = beta.panes[beta.gid("worker")]
+        pane.__class__ = Stays
+        await until(beta.performer.lanes[beta.gid("worker")].glance, "its delivery at rest")
+        await alpha.send("worker@beta", b"at once", sender="lead")
+        await until(lambda: pane.texts, "the text")
+        assert not pane.looking.is_set()
+
+        pane.not_ready = "it is working"
+        await alpha.send("worker@beta", b"when it is ready", sender="lead")
+        await until(pane.looking.is_set, "a look, as for any other")
+        pane.not_ready = ""
+        await until(lambda: len(pane.texts) == 2, "the second text")
+
+
+async def test_a_glance_is_no_look_while_something_else_is_done_for_the_agent(beta: Shell) -> None:
+    pane = Stays()
+    async with delivering(beta, pane):
+        lane = beta.performer.lanes[beta.gid("worker")]
+        await until(lane.glance, "its task at rest")
+        pane.may_finish = trio.Event()
+        await brief(beta)
+        await pane.writing.wait()
+        assert not lane.glance()
+        pane.may_finish.set()
+        await until(lane.glance, "its task at rest again")
 
 
 def _arrival(beta: Shell) -> ev.Arrived:

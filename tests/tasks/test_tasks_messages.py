@@ -11,15 +11,18 @@ from fleettrio.api import schema
 from fleettrio.api.callers import Caller
 from fleettrio.api.messages import Messages
 from fleettrio.api.rpc import Connection
+from fleettrio.broker.memory import MemoryBroker
+from fleettrio.calls import CallFailed
 from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
 from fleettrio.core.calls import Accepted
 from fleettrio.core.ledger import Limits
 from fleettrio.core.topology import InboxQueue, inbox_queue
+from fleettrio.errors import StoreError
 from fleettrio.local.port import DeliveryOutcome
-from fleettrio.perform import CallFailed
+from fleettrio.tasks import publish
 from tests.core.builders import agent
-from tests.tasks.memory_broker import MemoryBroker
-from tests.tasks.shell import running, two, until, until_stored
+from tests.tasks.shell import LIMIT_S, running, two, until, until_stored
 
 
 async def test_a_brief_is_typed_once_and_its_answer_comes_back(tmp_path: Path, memory: MemoryBroker) -> None:
@@ -34,7 +37,7 @@ async def test_a_brief_is_typed_once_and_its_answer_comes_back(tmp_path: Path, m
         (original,) = await beta.store.known([(msg_id, beta.gid("worker"))])
         assert original is not None
         await beta.performer.handle(
-            ev.ReplyAsked(call=call, sender=beta.gid("worker"), original=original, body=b"done", msg_id=beta.new_id())
+            ask.ReplyAsked(call=call, sender=beta.gid("worker"), original=original, body=b"done", msg_id=beta.new_id())
         )
         await beta.performer.calls.result(call)
         await until(lambda: alpha.gateway.ledger.lane(alpha.gid("lead")).count == 1, "the answer")
@@ -58,9 +61,25 @@ async def test_the_row_is_on_the_disk_before_the_broker_gets_a_byte(tmp_path: Pa
         assert await alpha.store.sent_rows(None) == []
         await until(lambda: alpha.link == "down", "the end of the session")
         alpha.store.refuses_writes = False
-        await until(lambda: not alpha.gateway.store_trouble and alpha.link == "up", "the recovery")
+        await until(lambda: not alpha.gateway.store_fault.trouble and alpha.link == "up", "the recovery")
         _, result = await alpha.send("worker@beta")
         assert isinstance(result, Accepted)
+
+
+async def test_a_disk_that_does_not_answer_the_publisher_ends_the_daemon(
+    tmp_path: Path, memory: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What will become of the rows nobody knows: no sender is left to wait for a verdict that never comes."""
+    monkeypatch.setattr(publish, "COMMIT_LIMIT_S", 1.0)
+
+    async def send_on_a_stuck_disk() -> None:
+        async with two(tmp_path, memory) as (alpha, _):
+            alpha.store.stuck = True
+            await alpha.send("worker@beta")
+
+    with pytest.raises(BaseExceptionGroup) as ended, trio.fail_after(LIMIT_S):
+        await send_on_a_stuck_disk()
+    assert ended.group_contains(StoreError, match="did not answer")
 
 
 async def test_what_could_not_be_committed_is_not_acknowledged_and_comes_again(
@@ -69,7 +88,7 @@ async def test_what_could_not_be_committed_is_not_acknowledged_and_comes_again(
     async with two(tmp_path, memory) as (alpha, beta):
         beta.store.refuses_writes = True
         msg_id, _ = await alpha.send("worker@beta")
-        await until(lambda: beta.gateway.store_trouble, "the trouble")
+        await until(lambda: beta.gateway.store_fault.trouble, "the trouble")
         assert await beta.store.known([(msg_id, beta.gid("worker"))]) == [None]
         beta.store.refuses_writes = False
         await until_stored(lambda: beta.is_state(msg_id, "worker", "injected"), "injected after all")
@@ -90,6 +109,8 @@ async def test_a_store_that_cannot_be_read_ends_the_session_and_not_the_daemon(
 async def test_the_end_of_a_session_tells_every_sender_that_waits(tmp_path: Path, memory: MemoryBroker) -> None:
     async with two(tmp_path, memory) as (alpha, beta):
         memory.confirms = False
+        worker = beta.panes[beta.gid("worker")]
+        worker.may_look = trio.Event()  # what beta says of them must not be here before the loss
         results: list[object] = []
 
         async def send() -> None:
@@ -103,8 +124,9 @@ async def test_the_end_of_a_session_tells_every_sender_that_waits(tmp_path: Path
         states = {str(row.state) for result in results if isinstance(result, Accepted) for row in result.rows}
         assert states == {"outcome-unknown"}
         memory.confirms = True
+        worker.may_look.set()
         await until(lambda: alpha.link == "up", "the next session")
-        await until(lambda: len(beta.panes[beta.gid("worker")].texts) == 3, "all three typed")
+        await until(lambda: len(worker.texts) == 3, "all three typed")
         await until(lambda: not list(alpha.gateway.outbox.open_rows()), "every word")
 
 
@@ -121,8 +143,8 @@ async def test_a_confirm_that_came_just_before_the_loss_counts(tmp_path: Path, m
             await until(lambda: alpha.gateway.link.open_count >= 1, "an open publish")
             session = alpha.now_open
             await until(lambda: session._open, "handed over")
-            session.lose()
             session.confirm_all()
+            session.lose()
         (result,) = results
         assert isinstance(result, Accepted)
         assert str(result.rows[0].state) in ("confirmed", "held", "injected")
@@ -150,7 +172,7 @@ async def test_the_same_key_at_the_same_time_is_one_message(tmp_path: Path, memo
 
         async def send() -> None:
             params = schema.Send(to=["worker@beta"], body=b"once", key="k")
-            results.append(await messages.send(params, caller, Connection(pid=1, uid=0)))
+            results.append(await messages.sending.send(params, caller, Connection(pid=1, uid=0)))
 
         async with trio.open_nursery() as nursery:
             for _ in range(5):
@@ -168,12 +190,12 @@ async def test_a_key_that_the_store_has_with_another_message_is_refused(tmp_path
         caller = Caller(gid=alpha.gid("human"), name="human", is_person=True)
         connection = Connection(pid=1, uid=0)
         params = schema.Send(to=["worker@beta"], body=b"once", key="k")
-        first = await messages.send(params, caller, connection)
-        alpha.gateway.sends.forget_keys()  # as after a restart: only the store knows it
-        again = await messages.send(params, caller, connection)
+        first = await messages.sending.send(params, caller, connection)
+        alpha.gateway.sends.keys.clear()  # as after a restart: only the store knows it
+        again = await messages.sending.send(params, caller, connection)
         assert [view.msg_id for view in again.messages] == [view.msg_id for view in first.messages]
         with pytest.raises(CallFailed, match="key k was used for another message") as refused:
-            await messages.send(schema.Send(to=["worker@beta"], body=b"twice", key="k"), caller, connection)
+            await messages.sending.send(schema.Send(to=["worker@beta"], body=b"twice", key="k"), caller, connection)
         assert (refused.value.exit_code, refused.value.reason) == (2, "key-conflict")
         await until(lambda: beta.panes[beta.gid("worker")].texts, "the text")
         assert len(await alpha.store.sent_rows(None)) == 1
@@ -183,14 +205,14 @@ async def test_a_delivery_that_breaks_the_core_costs_that_delivery_alone(
     tmp_path: Path, memory: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with two(tmp_path, memory) as (alpha, beta):
-        arrive = beta.gateway.inbox.arrive
+        arrive = beta.gateway.inbox.intake.arrive
 
         def breaks(message: object, *rest: object) -> object:
             if message.body == b"poison":  # type: ignore[attr-defined]
                 raise KeyError("a bug")
             return arrive(message, *rest)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(beta.gateway.inbox, "arrive", breaks)
+        monkeypatch.setattr(beta.gateway.inbox.intake, "arrive", breaks)
         bad, _ = await alpha.send("worker@beta", b"poison")
         good, _ = await alpha.send("worker@beta", b"good")
         await until_stored(lambda: beta.is_state(good, "worker", "injected"), "the good one")
@@ -198,7 +220,9 @@ async def test_a_delivery_that_breaks_the_core_costs_that_delivery_alone(
         row = await alpha.store.sent(bad, beta.gid("worker"))
         assert row is not None
         assert row.reason == "refused: internal-error at beta"
-        assert [p.body for p in memory.dead if p.exchange == "fleet.msg"] == [b"poison"]
+        assert [dead.body for dead in memory.dead if dead.headers["x-first-death-exchange"] == "fleet.msg"] == [
+            b"poison"
+        ]
 
 
 async def test_a_full_inbox_leaves_the_backlog_at_the_broker_and_takes_it_later(
@@ -212,19 +236,19 @@ async def test_a_full_inbox_leaves_the_backlog_at_the_broker_and_takes_it_later(
         await until(lambda: alpha.gid("lead") in beta.gateway.roster.others, "the roster")
         for _ in range(4):
             await beta.send("lead@alpha")
-        queue = memory.queues[inbox_queue(alpha.name, InboxQueue(alpha.gid("lead")))[0].name]
-        await until(lambda: queue.consumer is None, "the pause")
+        queue = memory.model.queues[inbox_queue(alpha.name, InboxQueue(alpha.gid("lead")))[0].name]
+        await until(lambda: not queue.consumers, "the pause")
         await until(lambda: beta.gateway.roster.others[alpha.gid("lead")].full, "its presence saying so")
         for _ in range(3):
             await beta.send("lead@alpha")
-        assert len(queue.messages) == 3
+        assert len(queue.ready) == 3
         for _ in range(2):
             call = alpha.performer.calls.new()
-            await alpha.performer.handle(ev.PullAsked(call, "s", alpha.gid("lead"), 50, False, None))
+            await alpha.performer.handle(ask.PullAsked(call, "s", alpha.gid("lead"), 50, False, None))
             offered = await alpha.performer.calls.result(call)
             done = alpha.performer.calls.new()
-            await alpha.performer.handle(ev.Confirmed(done, "s", offered.cursor))  # type: ignore[attr-defined]
-            await until(lambda: not queue.messages, "the backlog")
+            await alpha.performer.handle(ask.Confirmed(done, "s", offered.cursor))  # type: ignore[attr-defined]
+            await until(lambda: not queue.ready, "the backlog")
 
 
 async def test_opening_an_inbox_twice_consumes_it_once(tmp_path: Path, memory: MemoryBroker) -> None:
@@ -235,7 +259,7 @@ async def test_opening_an_inbox_twice_consumes_it_once(tmp_path: Path, memory: M
             call = beta.performer.calls.new()
             await beta.performer.handle(ev.Attached(call, agent("worker", "beta", groups=groups, token_hash=b"t" * 32)))
             await beta.performer.calls.result(call)
-        await until(lambda: (name, "fleet.msg", "broadcast.build") in memory.bindings, "the new binding")
+        await until(lambda: (name, "fleet.msg", "broadcast.build") in memory.model.bindings, "the new binding")
         assert memory.consume_calls.count(name) == 1
         msg_id, _ = await alpha.send("worker@beta")
         await until_stored(lambda: beta.is_state(msg_id, "worker", "injected"), "injected")
@@ -254,13 +278,13 @@ async def test_a_locked_inbox_waits_while_all_else_runs_and_opens_when_it_is_fre
     tmp_path: Path, memory: MemoryBroker
 ) -> None:
     name = inbox_queue("beta", InboxQueue(agent("worker", "beta").gid))[0].name  # type: ignore[arg-type]
-    memory.locked.add(name)
+    memory.model.locked.add(name)
     async with two(tmp_path, memory) as (alpha, beta):
         await until(lambda: beta.gateway.inbox_state.get(beta.gid("worker")) == "waiting-for-lock", "the wait")
         msg_id, _ = await alpha.send("worker@beta")
         other, _ = await alpha.send("human@beta")
         await until_stored(lambda: beta.is_state(other, "human", "waiting"), "the other inbox")
-        memory.locked.clear()
+        memory.model.locked.clear()
         await until_stored(lambda: beta.is_state(msg_id, "worker", "injected"), "injected")
         assert set(beta.gateway.inbox_state.values()) == {"open"}
 

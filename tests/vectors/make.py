@@ -388,6 +388,31 @@ def deliveries() -> list[dict[str, Any]]:
     return [{"name": name, "result": result, **case} for name, result, case in cases]
 
 
+def causals() -> list[dict[str, Any]]:
+    """What the header's `causal` holds: canonical, fingerprints (SHA-256 of contents) in the order of the paths."""
+    root, head = hashlib.sha1(b"root").hexdigest(), hashlib.sha1(b"head").hexdigest()  # noqa: S324 - as git names them
+    long_root = hashlib.sha256(b"root").hexdigest()
+    one, two = hashlib.sha256(b"one\n").digest(), hashlib.sha256(b"").digest()
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("a repository alone", {"repo": root}),
+        ("a repository and its head", {"repo": root, "head": head}),
+        ("longer ids", {"repo": long_root, "head": long_root}),
+        ("files", {"repo": root, "head": head, "paths": ["src/a.rs", "日本 語.md"], "fingerprints": [one, two]}),
+        ("files without a head", {"repo": root, "paths": ["z", "a"], "fingerprints": [two, one]}),
+    ]
+    return [
+        {
+            "name": name,
+            "repo": fields["repo"],
+            "head": fields.get("head", ""),
+            "paths": fields.get("paths", []),
+            "fingerprints": [print_.hex() for print_ in fields.get("fingerprints", [])],
+            "hex": canonical(fields).hex(),
+        }
+        for name, fields in cases
+    ]
+
+
 def vectors() -> dict[str, Any]:
     return {
         "format": "fleettrio wire 1; bytes in hex; leaf, root, proof, sig and gid as in the specification",
@@ -400,6 +425,7 @@ def vectors() -> dict[str, Any]:
         "refusedEnvelopes": refused_envelopes(),
         "refusedProofs": refused_proofs(),
         "deliveries": deliveries(),
+        "causals": causals(),
     }
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
+
 from fleettrio.ids import FleetId, HostId, MsgId, TraceId, WallMs
 from fleettrio.wire.envelope import Envelope, Kind, encode_envelope
-from fleettrio.wire.fleetfile import Fleet, FleetHost, HostKey
+from fleettrio.wire.fleet import Fleet, FleetHost, HostKey
 from fleettrio.wire.gids import GATEWAY_SALT, derive_gid, new_msg_id
 from fleettrio.wire.headers import RawHeaders
 from fleettrio.wire.signing import Parsed, Signer, parse_delivery
@@ -81,7 +83,7 @@ def fleet(**changes: Any) -> Fleet:
         for host in (ALPHA, BETA)
     }
     made = Fleet(FLEET_ID, 3, WallMs(NOW + 1000), hosts, frozenset({(BETA, 2)}), signer(HostId("owner")).public_key)
-    return dataclasses.replace(made, **changes)
+    return msgspec.structs.replace(made, **changes)
 
 
 def delivered(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import cbor2
+import msgspec
 import pytest
 
 from fleettrio.errors import MalformedEnvelope
@@ -142,8 +142,8 @@ def test_refused_bodies(data: bytes, text: str) -> None:
         (StopBody(gid="worker"), "`gid` must be a gid"),  # type: ignore[arg-type]
         (Outcome(fates=(FATE,) * 257), "`fates` must be a list of at most 256"),
         (Outcome(fates=(Fate(msg_id="x", gid=WORKER, leaf=LEAF, state="absent", at=NOW),)), "`msgId` must be a msgId"),  # type: ignore[arg-type]
-        (dataclasses.replace(ENTITY, name="\x1b[2J"), "`name` must be an agent's name"),
-        (dataclasses.replace(ENTITY, status="idle\n"), "`status` must be at most 64 printable characters"),
+        (msgspec.structs.replace(ENTITY, name="\x1b[2J"), "`name` must be an agent's name"),
+        (msgspec.structs.replace(ENTITY, status="idle\n"), "`status` must be at most 64 printable characters"),
         (RpcBody(), "exactly one of"),
         (RpcBody(error="x", cancel=True), "exactly one of"),
         (PauseBody(target="x" * 129, on=True), "`target` must be text of at most 128 characters"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import os
 from typing import Any
 
+import msgspec
 import pytest
 
 from fleettrio._accel import decode_header, encode_header
@@ -23,14 +24,17 @@ from fleettrio.wire.envelope import (
 )
 from fleettrio.wire.gids import (
     GATEWAY_SALT,
+    MsgIds,
     derive_gid,
     is_fleet_id,
     is_gid,
     is_msg_id,
     is_name,
+    msg_id_wall_ms,
     new_msg_id,
     solo_fleet_id,
 )
+from fleettrio.wire.kinds import span_text
 from tests.vectors.load import VECTORS, named
 from tests.wire.makers import ALPHA, LEAD, NOW, WORKER, envelope, presence, reply_id
 
@@ -169,9 +173,9 @@ def test_lifetimes(kinds: str, default: int, most: int) -> None:
     for kind in kinds.split():
         assert (default_lifetime_ms(kind), longest_lifetime_ms(kind)) == (default, most)
         sent = of_kind(kind)
-        last = dataclasses.replace(sent, expires_at=WallMs(NOW + most))
+        last = msgspec.structs.replace(sent, expires_at=WallMs(NOW + most))
         assert decode_envelope(encode_envelope(last)).expires_at == NOW + most
-        late = dataclasses.replace(sent, expires_at=WallMs(NOW + most + 1))
+        late = msgspec.structs.replace(sent, expires_at=WallMs(NOW + most + 1))
         with pytest.raises(MalformedEnvelope, match="expiresAt"):
             encode_envelope(late)
 
@@ -208,6 +212,16 @@ def test_message_ids_are_version_7_of_their_time_and_entropy() -> None:
         new_msg_id(NOW, bytes(9))
 
 
+def test_ids_made_in_one_millisecond_are_in_the_order_of_their_making() -> None:
+    made, entropy = MsgIds(), b"\xff" * 10
+    moments = [NOW] * 4_000 + [NOW + 1] * 300 + [NOW - 5] * 2
+    ids = [made.new(wall, bytes(2) + os.urandom(8)) for wall in moments]
+    assert all(is_msg_id(one) and msg_id_wall_ms(one) == wall for one, wall in zip(ids, moments, strict=True))
+    assert ids[:4_300] == sorted(ids[:4_300])
+    assert ids[4_300] < ids[4_301] < ids[0], "a clock that was set back is the sender's word"
+    assert len({made.new(NOW, entropy[:2] + os.urandom(8)) for _ in range(5_000)}) == 5_000
+
+
 @pytest.mark.parametrize("name", ["a", "worker-1", "0", "x" * 32])
 def test_names(name: str) -> None:
     assert is_name(name)
@@ -228,3 +242,11 @@ def test_other_ids_and_their_syntax() -> None:
     assert not is_msg_id(LEAD)
     with pytest.raises(ValueError, match="entropy"):
         solo_fleet_id(bytes(7))
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "said"),
+    [(86_400_000, "1 d"), (1_209_600_000, "14 d"), (3_600_000, "1 h"), (90_000, "90 s")],
+)
+def test_a_span_is_said_in_the_largest_unit_that_fits(span_ms: int, said: str) -> None:
+    assert span_text(span_ms) == said

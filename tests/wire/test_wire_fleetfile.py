@@ -1,34 +1,22 @@
-"""The fleet file and the host line: both ways, what is refused and how it is said; keys and grants."""
+"""The fleet file: both ways, what is refused and how it is said; leads."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any
 
 import cbor2
+import msgspec
 import nacl.signing
 import pytest
 
 from fleettrio.errors import ConfigError
-from fleettrio.ids import FleetId, HostId, WallMs
-from fleettrio.wire.envelope import NOTICE_KINDS, Kind
-from fleettrio.wire.fleetfile import (
-    DEFAULT_GRANTS,
-    FleetHost,
-    HostKey,
-    fingerprint,
-    host_line,
-    is_grant,
-    read_fleet,
-    read_host_line,
-    sign_fleet,
-    solo_fleet,
-    words,
-)
-from fleettrio.wire.wordlist import WORDS
+from fleettrio.ids import FleetId, HostId
+from fleettrio.wire.fingerprint import words
+from fleettrio.wire.fleet import FleetHost
+from fleettrio.wire.fleetfile import read_fleet, sign_fleet
 from tests.vectors.load import VECTORS
-from tests.wire.makers import ALPHA, BETA, FLEET_ID, NOW, OWNER_SEED, fleet, signer
+from tests.wire.makers import ALPHA, OWNER_SEED, fleet
 
 OWNER = bytes(nacl.signing.SigningKey(OWNER_SEED).verify_key)
 
@@ -43,7 +31,7 @@ def signed(**changes: Any) -> bytes:
 
 def test_it_comes_back_as_it_was_with_its_owners_key() -> None:
     made = fleet()
-    assert read_fleet(sign_fleet(made, OWNER_SEED), pinned_owner=None) == dataclasses.replace(made, owner_key=OWNER)
+    assert read_fleet(sign_fleet(made, OWNER_SEED), pinned_owner=None) == msgspec.structs.replace(made, owner_key=OWNER)
     assert read_fleet(sign_fleet(made, OWNER_SEED), pinned_owner=OWNER).rev == 3
 
 
@@ -108,109 +96,22 @@ def test_what_could_not_be_read_is_not_signed() -> None:
         sign_fleet(fleet(fleet_id=FleetId("No Name")), OWNER_SEED)
 
 
-# --- keys and grants ----------------------------------------------------------------------------
+def leads(*pairs: tuple[HostId, str]) -> Any:
+    return fleet(hosts={host: FleetHost(host, fleet().hosts[ALPHA].keys, coord_id=lead) for host, lead in pairs})
 
 
-def test_a_key_or_the_reason_why_not() -> None:
-    trusted = fleet(revoked=frozenset({(BETA, 2), (HostId("gone"), 1)}))
-    assert trusted.key("alpha", 1) == signer(ALPHA).public_key
-    assert trusted.key("delta", 1) == "unknown-host"
-    assert trusted.key("alpha", 3) == "key-generation"
-    assert trusted.key("beta", 2) == trusted.key("gone", 1) == "revoked"
+def test_a_coordinators_fleet_file_pairs_leads_with_hosts() -> None:
+    read = read_fleet(sign_fleet(leads((ALPHA, "lead-a")), OWNER_SEED), pinned_owner=None)
+    assert read.coord_id("alpha") == "lead-a"
+    assert read.host_of_lead("lead-a") == ALPHA
+    assert (read.coord_id("delta"), read.host_of_lead("lead-x"), read.host_of_lead("")) == ("", None, None)
 
 
-def with_grants(*grants: str) -> Any:
-    return fleet(hosts={ALPHA: FleetHost(ALPHA, fleet().hosts[ALPHA].keys, frozenset(grants))})
+def test_a_fleet_without_leads_has_the_bytes_that_it_always_had() -> None:
+    assert b"coordId" not in sign_fleet(leads((ALPHA, "")), OWNER_SEED)
 
 
-@pytest.mark.parametrize(
-    ("grant", "kinds"),
-    [
-        ("send", "SEND COORD"),
-        ("reply", "REPLY ANSWER RPC"),
-        ("ask", "ASK"),
-        ("broadcast", "BROADCAST"),
-        ("spawn:reviewer", "SPAWN STOP"),
-        ("stop", "STOP"),
-        ("pause", "PAUSE"),
-        ("report", ""),
-    ],
-)
-def test_each_grant_allows_its_kinds_and_no_others(grant: str, kinds: str) -> None:
-    free = NOTICE_KINDS | {"PRESENCE", "PING", "PONG", "ROSTER_ASK", "ROSTER", "TRACE", "TRACED", "QUERY", "RECALL"}
-    granted = with_grants(grant)
-    assert is_grant(grant)
-    assert {kind for kind in Kind if granted.allows("alpha", kind)} == free | set(kinds.split())
-    assert not granted.allows("alpha", "FLEET")
-
-
-def test_a_stranger_may_nothing() -> None:
-    assert not any(fleet().allows("delta", kind) for kind in Kind)
-    assert fleet().grants("delta") == frozenset()
-
-
-def test_what_a_host_may_by_default() -> None:
-    assert fleet().grants("alpha") == DEFAULT_GRANTS == {"send", "ask", "reply", "broadcast"}
-
-
-@pytest.mark.parametrize("grant", ["", "spawn", "spawn:", "spawn:Bad", "root", "stop:x"])
-def test_no_grants(grant: str) -> None:
-    assert not is_grant(grant)
-
-
-def test_expiry_warns_and_cuts_nobody_off() -> None:
-    trusted = fleet(not_after=WallMs(NOW))
-    assert [trusted.is_expired(NOW), trusted.is_expired(NOW + 1)] == [False, True]
-    assert isinstance(trusted.key("alpha", 1), bytes)
-    assert not fleet(not_after=WallMs(0)).is_expired(NOW)
-
-
-def test_a_host_without_a_fleet_is_one_of_its_own() -> None:
-    key = HostKey(ALPHA, 1, signer().public_key)
-    alone = solo_fleet(FLEET_ID, key)
-    assert alone.key("alpha", 1) == key.key
-    assert alone.allows("alpha", "SEND")
-    assert alone.key("beta", 1) == "unknown-host"
-    assert not alone.is_expired(NOW)
-
-
-# --- the host line ------------------------------------------------------------------------------
-
-
-def test_a_host_line_comes_back() -> None:
-    line = host_line(ALPHA, 4, b"\6" * 32)
-    assert "\n" not in line
-    assert read_host_line(f"  {line}\n") == HostKey(ALPHA, 4, bytes(nacl.signing.SigningKey(b"\6" * 32).verify_key))
-
-
-def test_frozen_host_line() -> None:
-    frozen = VECTORS["hostLine"]
-    assert host_line(frozen["host"], frozen["gen"], bytes.fromhex(frozen["seed"])) == frozen["line"]
-    assert read_host_line(frozen["line"]) == HostKey(BETA, 1, bytes.fromhex(frozen["key"]))
-
-
-def test_a_damaged_host_line_is_refused_wherever_it_is_damaged() -> None:
-    line = host_line(ALPHA, 1, b"\6" * 32)
-    for at in range(len(line)):
-        for damaged in (line[:at] + line[at + 1 :], line[:at] + ("A" if line[at] != "A" else "B") + line[at + 1 :]):
-            with pytest.raises(ConfigError, match="host line"):
-                read_host_line(damaged)
-
-
-@pytest.mark.parametrize("line", ["", "ssh-ed25519 AAAA", "ft-host-1:", "ft-host-1:é", "ft-host-1:" + "A" * 2000])
-def test_what_is_no_host_line(line: str) -> None:
-    with pytest.raises(ConfigError, match="host line"):
-        read_host_line(line)
-
-
-def test_a_host_line_for_a_reserved_name_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'human' is not a host id"):
-        read_host_line(host_line("human", 1, b"\6" * 32))
-
-
-def test_words_and_fingerprint_are_of_the_key() -> None:
-    assert len(set(WORDS)) == len(WORDS) == 256
-    assert all(re.fullmatch("[a-z]{3,8}", word) for word in WORDS)
-    assert len(words(OWNER).split()) == 6
-    assert words(OWNER) == words(OWNER) != words(signer().public_key)
-    assert re.fullmatch("([0-9a-f]{4} ){7}[0-9a-f]{4}", fingerprint(OWNER))
+@pytest.mark.parametrize("pairs", [((ALPHA, "Lead A"),), ((ALPHA, "lead"), (HostId("beta"), "lead"))])
+def test_a_coord_id_is_a_name_and_one_hosts(pairs: tuple[tuple[HostId, str], ...]) -> None:
+    with pytest.raises(ConfigError, match="coordId"):
+        sign_fleet(leads(*pairs), OWNER_SEED)

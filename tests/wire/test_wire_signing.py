@@ -1,11 +1,11 @@
-"""Signing, and every check of the verifier in its order (`10-wire`, Signature)."""
+"""Signing, and every check of the verifier in its order."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from fleettrio import _accel
@@ -13,7 +13,8 @@ from fleettrio.errors import ProtocolMisuse
 from fleettrio.ids import FleetId, HostId, WallMs
 from fleettrio.wire import signing
 from fleettrio.wire.envelope import Envelope, encode_envelope
-from fleettrio.wire.fleetfile import Fleet, FleetHost, HostKey, read_fleet
+from fleettrio.wire.fleet import Fleet, FleetHost, HostKey
+from fleettrio.wire.fleetfile import read_fleet
 from fleettrio.wire.headers import RawHeaders
 from fleettrio.wire.signing import (
     REFUSAL_REASONS,
@@ -101,7 +102,7 @@ def test_the_frozen_deliveries_reach_every_reason() -> None:
 )
 def test_malformed(changes: dict[str, Any], detail: str) -> None:
     good = RawHeaders(fleet=encode_envelope(envelope()), sig=bytes(64))
-    refusal = refused(parse_delivery(dataclasses.replace(good, **changes), b"body", body_limit=4))
+    refusal = refused(parse_delivery(msgspec.structs.replace(good, **changes), b"body", body_limit=4))
     assert (refusal.reason, refusal.detail) == ("malformed", detail)
     assert (refusal.envelope, refusal.signature_good) == (None, False)
 
@@ -146,7 +147,7 @@ def test_the_first_fault_in_order_gives_the_reason(first: int) -> None:
     changes = {name: faults[name] for name in ("host", "key_gen", "sender", "to", "kind") if name in faults}
     item = delivered(envelope(**changes), by=faults.get("by"), hint=faults.get("hint", "prod"))
     hosts = (
-        {name: dataclasses.replace(host, grants=faults["grants"]) for name, host in fleet().hosts.items()}
+        {name: msgspec.structs.replace(host, grants=faults["grants"]) for name, host in fleet().hosts.items()}
         if ("grants" in faults)
         else fleet().hosts
     )
@@ -179,7 +180,7 @@ def test_the_unsigned_hint_alone_refuses_nothing() -> None:
 @pytest.mark.parametrize("length", [0, 63, 65])
 def test_a_signature_of_a_wrong_length_is_an_ordinary_refusal(length: int) -> None:
     good = delivered(envelope())
-    refusal = refused(judge(dataclasses.replace(good, sig=bytes(length))))
+    refusal = refused(judge(msgspec.structs.replace(good, sig=bytes(length))))
     assert (refusal.reason, refusal.detail) == ("signature", f"{length} bytes, not 64; alpha, key generation 1")
 
 
@@ -251,7 +252,7 @@ def test_a_batch_is_at_most_256_messages() -> None:
 
 def test_one_spoilt_message_costs_only_itself() -> None:
     items = batch(4, signer())
-    spoilt = dataclasses.replace(items[1], sig=bytes(64))
+    spoilt = msgspec.structs.replace(items[1], sig=bytes(64))
     judged = Verifier(fleet()).judge([items[0], spoilt, *items[2:]], [Queue()] * 4, [None] * 4, NOW)
     assert [type(one) for one in judged] == [VerifiedEnvelope, Refusal, VerifiedEnvelope, VerifiedEnvelope]
 
@@ -301,8 +302,8 @@ def test_nothing_else_makes_a_verified_envelope() -> None:
         VerifiedEnvelope(*parts)  # type: ignore[call-arg]
     good = judge(item)
     assert isinstance(good, VerifiedEnvelope)
-    with pytest.raises((TypeError, ValueError)):
-        dataclasses.replace(good, body=b"other")  # type: ignore[call-arg]
+    with pytest.raises(ProtocolMisuse):
+        msgspec.structs.replace(good, body=b"other")
 
 
 def test_a_neighbours_message_has_the_same_leaf_and_no_signature() -> None:

@@ -1,88 +1,102 @@
 """Making agents known, and letting them go: an agent is its name on its host.
 
-A name gives its gid, salt and inbox back to whoever comes back under it. One live session holds a name; a known name
-goes to a person, to its own token, to its own pane, or, when its session is over, to the same harness in the same
-folder. Who may attach at all is in `rights`.
+A name gives its gid, salt and inbox back to whoever comes back under it; whose it is, is in `names`. Who may attach at
+all is in `rights`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import re
 import secrets
 import shlex
-from pathlib import Path
 
+import msgspec
 import trio
 
 from fleettrio.api import rights, schema
 from fleettrio.api.callers import Caller, TokenUse, hash_token
-from fleettrio.api.rpc import CallError, Connection
+from fleettrio.api.names import Names, Place
+from fleettrio.api.places import Found, check_free, in_herdr, in_pane
+from fleettrio.api.rpc import CallError, Connection, Handler
 from fleettrio.core import calls
 from fleettrio.core import events as ev
-from fleettrio.core.rows import Entity
+from fleettrio.core.entity import Entity
+from fleettrio.core.roster import UnknownRecipient
+from fleettrio.core.topology import EVERYBODY
+from fleettrio.errors import FAILED, USAGE
+from fleettrio.ids import Gid
 from fleettrio.local.harness import load_harness
-from fleettrio.panes.tmux import Tmux, parse_target
+from fleettrio.local.port import NotReady
+from fleettrio.local.process import find_program
+from fleettrio.local.transports import BUILT_IN, BY_NAME, open_transport
+from fleettrio.panes.scope import Process, process_of
 from fleettrio.perform import Performer
+from fleettrio.tasks.look import announce_place
 from fleettrio.wire.gids import RESERVED_NAMES, derive_gid, is_name
 
 __all__ = ("Agents",)
 
-_USAGE = 2
 _MOST_ROLE = 64
-_LIVE_S = 600.0
-"""An agent without a place is live for so long after it showed its token."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an agent was found: what its transport needs, and how its processes are recognised."""
-
-    transport: str
-    target: str
-    tty: str = ""
-    pid: int = 0
-    wakes: bool = False
 
 
 class Agents:
     def __init__(self, performer: Performer, uses: TokenUse) -> None:
         self._performer = performer
-        self._uses = uses
         self._gateway = performer.gateway
+        self._names = Names(performer.gateway, uses)
+        self._naming = trio.Lock()
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "attach": self.attach,
+            "detach": self.detach,
+            "token": self.token,
+        }
 
     async def attach(self, params: schema.Attach, caller: Caller, connection: Connection) -> schema.Attached:
         rights.check_caller(params, caller, connection)
+        async with self._naming:  # of two that come at once, each gets a name of its own
+            return await self._attach(params, caller, connection)
+
+    async def _attach(self, params: schema.Attach, caller: Caller, connection: Connection) -> schema.Attached:
         if params.takes not in ("", "push", "pull"):
-            raise CallError(_USAGE, "usage", f"--takes {params.takes!r} is neither push nor pull")
-        name = params.name or self._free_name(params)
-        if not is_name(name) or name in RESERVED_NAMES:
-            text = f"{name!r} is no name for an agent: a-z, 0-9 and -, at most 32, and none of the reserved ones"
-            raise CallError(_USAGE, "bad-name", text, f"reserved: {', '.join(sorted(RESERVED_NAMES))}")
-        for group in params.groups:
-            if not is_name(group) or group in RESERVED_NAMES:
-                raise CallError(_USAGE, "bad-group", f"{group!r} is no name for a group", "a-z, 0-9 and -, at most 32")
-        if len(params.role) > _MOST_ROLE or not params.role.isprintable():
-            raise CallError(_USAGE, "bad-role", f"a role is at most {_MOST_ROLE} printable characters", "--role lead")
+            raise CallError(USAGE, "usage", f"--takes {params.takes!r} is neither push nor pull")
         place = await self._place(params, caller, connection)
+        params.harness = params.harness or place.harness
+        name = params.name or await self._names.of_nameless(params)
+        if not is_name(name):
+            text = f"{name!r} is not a name for an agent: a-z, 0-9 and -, at most 32, and none of the reserved ones"
+            raise CallError(USAGE, "bad-name", text, f"reserved: {', '.join(sorted(RESERVED_NAMES))}")
+        for group in params.groups or ():
+            if group != EVERYBODY and not is_name(group):
+                text = f"{group!r} is not a name for a group"
+                raise CallError(USAGE, "bad-group", text, "a-z, 0-9 and -, at most 32")
+        if len(params.role) > _MOST_ROLE or not params.role.isprintable():
+            raise CallError(USAGE, "bad-role", f"a role is at most {_MOST_ROLE} printable characters", "--role lead")
         known = self._gateway.roster.by_name(name)
         if known is not None:
-            await self._check_taking_back(known, params, caller, place)
+            await self._names.check(known, params, caller, place)
+        check_free(place, name, self._gateway.roster.entities.values())
         token = secrets.token_hex(32)
         entity = self._entity(name, known, params, place, token)
         call = self._performer.calls.new()
         await self._performer.handle(ev.Attached(call, entity))
         attached = await self._performer.calls.result(call)
         assert isinstance(attached, calls.AttachedAs)
-        return schema.Attached(entity.gid, name, self._gateway.settings.me.host, token, known is None)
+        await announce_place(entity.gid, self._performer)
+        return schema.Attached(entity.gid, name, self._gateway.settings.me.host, token, known is None, place.found)
 
     async def detach(self, params: schema.Detach, caller: Caller, connection: Connection) -> schema.Done:
         if not caller.is_person:  # not even itself: with its terminal given up it would be taken for the person
-            raise CallError(3, "not-a-person", "only a person detaches an agent", caller.hint or "run it at a terminal")
+            hint = caller.hint or "run it at a terminal"
+            raise CallError(FAILED, "not-a-person", "only a person detaches an agent", hint)
         entity = self._named(params.name)
         if entity.gid == self._gateway.settings.me.human:
-            raise CallError(_USAGE, "bad-name", "the person at this host cannot be detached")
+            raise CallError(USAGE, "bad-name", "the person at this host cannot be detached")
+        is_ours = self._gateway.spawns.started(entity.gid) is not None
+        if entity.status in ("starting", "stopping") or (params.forget and is_ours):
+            text = f"{entity.name} was started by this host: it is ended, not let go"
+            raise CallError(FAILED, "spawned", text, f"fleettrio stop {entity.name}")
         waiting = self._gateway.ledger.lane(entity.gid).count
         call = self._performer.calls.new()
         await self._performer.handle(ev.Detached(call, entity.gid, params.forget))
@@ -93,123 +107,127 @@ class Agents:
 
     async def token(self, params: schema.Token, caller: Caller, connection: Connection) -> schema.Attached:
         if not caller.is_person:
-            raise CallError(3, "not-a-person", "only a person gives out tokens", "run it at a terminal")
+            raise CallError(FAILED, "not-a-person", "only a person gives out tokens", "run it at a terminal")
         known = self._gateway.roster.by_name(params.name)
         if known is None:
             return await self.attach(schema.Attach(name=params.name), caller, connection)
         token = secrets.token_hex(32)
         call = self._performer.calls.new()
-        await self._performer.handle(ev.Attached(call, dataclasses.replace(known, token_hash=hash_token(token))))
+        await self._performer.handle(ev.Attached(call, msgspec.structs.replace(known, token_hash=hash_token(token))))
         await self._performer.calls.result(call)
         return schema.Attached(known.gid, known.name, self._gateway.settings.me.host, token, False)
 
     # --- inside
 
-    def _free_name(self, params: schema.Attach) -> str:
-        folder = re.sub(r"[^a-z0-9-]+", "-", Path(params.cwd or "/").name.lower()).strip("-") or "agent"
-        base = f"{params.harness or 'agent'}-{folder}"[:28]
-        names = {entity.name for entity in self._gateway.roster.entities.values()}
-        return next(n for n in (base, *(f"{base}-{i}" for i in range(2, 1000))) if n not in names)
-
-    async def _place(self, params: schema.Attach, caller: Caller, connection: Connection) -> _Place:
+    async def _place(self, params: schema.Attach, caller: Caller, connection: Connection) -> Place:
         if params.harness:
             load_harness(params.harness)
         if params.pane:
-            socket, pane = parse_target(params.pane)
-            facts = await Tmux(socket).facts(pane)
-            if facts is None or facts.dead:
-                what = "is dead" if facts else "does not exist"
-                raise CallError(
-                    3, "no-pane", f"the pane {params.pane} {what}", "tmux list-panes -a shows what is there"
-                )
-            rights.check_pane(params.pane, facts.tty, facts.pid, caller, connection)
-            return _Place("tmux", params.pane, facts.tty, facts.pid, wakes=True)
+            found = _found(await in_pane(params, caller, connection))
+            if params.program:
+                return msgspec.structs.replace(found, program=await self._program(params, caller, connection))
+            return found
+        if params.transport == "herdr":
+            return _found(await in_herdr(params, caller, connection))
         if params.command:
-            return _Place("process", shlex.join(params.command), wakes=True)
+            _check_program(params.command[0], params.cwd)
+            return Place("stream" if params.stream else "process", shlex.join(params.command), wakes=True)
+        if params.transport:
+            return await _other_place(params)
         if params.pid:
             await trio.to_thread.run_sync(rights.check_process, params.pid, caller, connection)
-        return _Place("pull", "", "", params.pid)
+        return Place("pull", "", "", params.pid)
 
-    async def _check_taking_back(self, known: Entity, params: schema.Attach, caller: Caller, place: _Place) -> None:
-        if known.gid == self._gateway.settings.me.human:
-            raise CallError(_USAGE, "bad-name", "that name is the person's")
-        is_same_pane = bool(place.tty) and (place.tty, place.pid) == (known.tty, known.pid)
-        is_same_command = place.transport == known.transport == "process" and place.target == known.target
-        is_same = is_same_pane or is_same_command
-        is_live = not is_same and await self._is_live(known)
-        if is_live and caller.is_person and not params.take:
-            text = f"{known.name} is held by a live session ({self._where(known)})"
-            raise CallError(3, "name-held", text, "take another name; a person may use --take")
-        if caller.is_person:
-            return
-        if not is_same and (known.transport == "process" or await self._has_its_pane(known)):
-            text = f"{known.name} has its place still ({self._where(known)})"
-            raise CallError(3, "name-held", text, "take another name; a person may use --take")
-        if known.gid == caller.gid or known.name == caller.terminal_of:
-            return
-        same_home = known.harness == params.harness and known.cwd == params.cwd and params.cwd != ""
-        if is_live or not same_home or caller.rule != "mark":
-            text = f"{known.name} is known here: a person may take it back, or its harness in its folder once it ended"
-            raise CallError(3, "name-known", text, "take another name, or ask a person")
+    async def _program(self, params: schema.Attach, caller: Caller, connection: Connection) -> Process | None:
+        await trio.to_thread.run_sync(rights.check_process, params.program, caller, connection)
+        return process_of(params.program)
 
-    async def _is_live(self, entity: Entity) -> bool:
-        if entity.status in ("away", "gone"):
-            return False
-        if entity.transport == "tmux":
-            return await self._has_its_pane(entity)
-        return (entity.pid > 0 and _is_running(entity.pid)) or self._uses.idle_s(entity.gid) < _LIVE_S
-
-    async def _has_its_pane(self, entity: Entity) -> bool:
-        if entity.transport != "tmux":
-            return False
-        socket, pane = parse_target(entity.target)
-        facts = await Tmux(socket).facts(pane)
-        return facts is not None and not facts.dead and facts.pid == entity.pid
-
-    def _where(self, entity: Entity) -> str:
-        if entity.transport == "tmux":
-            return f"pane {entity.target}"
-        if entity.transport == "process":
-            return f"command {entity.target}"
-        return f"process {entity.pid}" if entity.pid else "its token is in use"
-
-    def _entity(self, name: str, known: Entity | None, params: schema.Attach, place: _Place, token: str) -> Entity:
+    def _entity(self, name: str, known: Entity | None, params: schema.Attach, place: Place, token: str) -> Entity:
         me = self._gateway.settings.me
         salt = known.salt if known else secrets.token_bytes(16)
         takes = params.takes or ("push" if place.target else "pull")
         if takes == "push" and not place.target:
-            raise CallError(_USAGE, "usage", "--takes push needs a --pane or a --command to put messages into")
+            text = "--takes push needs a --pane, a --command or a --transport to put messages into"
+            raise CallError(USAGE, "usage", text)
+        # A client that fetches is nudged in its pane; any other place is of no use to it.
+        is_reached = takes == "push" or place.transport == "tmux"
         return Entity(
             gid=derive_gid(me.fleet_id, me.host, salt),
             name=name,
             salt=salt,
             role=params.role or (known.role if known else ""),
             takes=takes,
-            groups=tuple(params.groups) or (known.groups if known else ()),
+            groups=(known.groups if known else ()) if params.groups is None else tuple(params.groups),
             harness=params.harness,
             status="idle",
             since=self._performer.clock.now().wall,
             transport=place.transport if takes == "push" else "pull",
-            target=place.target,
+            target=place.target if is_reached else "",
             tty=place.tty,
             pid=place.pid,
             cwd=params.cwd,
-            wakes=place.wakes and takes == "push",
+            wakes=place.wakes and is_reached,
             token_hash=hash_token(token),
+            reply=params.reply or (known.reply if known else ""),
+            session=params.session or place.session,
+            program=place.program.pid if place.program else 0,
+            started=place.program.started if place.program else 0,
         )
 
     def _named(self, name: str) -> Entity:
         entity = self._gateway.roster.by_name(name)
         if entity is None:
-            raise CallError(3, "no-such-agent", f"no agent {name!r} is known on this host", "fleettrio list")
+            found = self._gateway.roster.resolve_here(name)
+            hint = (
+                found.hint if isinstance(found, UnknownRecipient) else f"it is {found.name}@{found.host}: do it there"
+            )
+            raise CallError(FAILED, "no-such-agent", f"no agent {name!r} is known on this host", hint)
         return entity
 
 
-def _is_running(pid: int) -> bool:
+def _found(found: Found) -> Place:
+    return Place(
+        found.transport,
+        found.target,
+        found.tty,
+        found.pid,
+        wakes=True,
+        harness=found.harness,
+        session=found.session,
+        program=found.program,
+        found=found.words,
+    )
+
+
+def _check_program(program: str, cwd: str) -> None:
+    """Raises CallError for what would fail at the first delivery only."""
+    if find_program(program, cwd, os.environ.get("PATH")) is None:
+        text = f"--command: there is no program {program!r} that the daemon can run"
+        hint = "give its whole path; for a line of shell: --command \"sh -c 'cat; date'\""
+        raise CallError(USAGE, "no-program", text, hint)
+
+
+async def _other_place(params: schema.Attach) -> Place:
+    """Where a transport finds the agent that is attached by name and target. Raises CallError when it finds none."""
+    if params.transport in BUILT_IN and params.transport not in BY_NAME:
+        text = f"--transport {params.transport}: its agents are not attached by a target"
+        raise CallError(USAGE, "usage", text, "attach with --pane, --here or --command")
+    made = Entity(
+        gid=Gid(""),
+        name=params.name,
+        salt=b"",
+        harness=params.harness,
+        transport=params.transport,
+        target=params.target,
+        cwd=params.cwd,
+    )
+    via = open_transport(made, os.environ)
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        found = await via.reserve("idle")
+    finally:
+        await via.close()
+    if isinstance(found, NotReady) and found.gone:
+        raise CallError(
+            3, "no-agent", f"nobody is at {params.target!r}: {found.why}", "give the --target of a live one"
+        )
+    return Place(params.transport, params.target, wakes=via.wakes)

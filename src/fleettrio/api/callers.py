@@ -4,54 +4,47 @@
    that agent, whatever token it shows or hides. An agent that is away keeps its terminal for as long as its pane
    lives: who calls from there is refused, and may only attach it again. A terminal is its agent's only in the session
    of its pane's process: the system gives a closed pane's terminal to the next pane.
+   Codex may run all sessions in one background server: what that inherited, ancestors and token, is of whoever came
+   first, and counts for nobody. Behind it the session counts that it started the caller for.
 2. A token: the entity it was given to; the operator's token is the person. A token nobody knows is refused, never
    passed over: an agent whose token was taken away must not turn into the person at its terminal.
 3. A harness mark in its or an ancestor's environment, and not registered: refused.
 4. A controlling terminal: the person.
 5. Else a token is required.
 
-Another user's process is refused before all of them. Deciding is pure; only `read_process` looks at the system.
+Another user's process is refused before all of them. Nothing here looks at the system: that is for `processes`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import hashlib
 import hmac
-import os
-import pathlib
-import subprocess
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from fleettrio.core.rows import Entity
+import msgspec
+
+from fleettrio.api.registered import Registered
+from fleettrio.core.entity import Entity
 from fleettrio.ids import Gid
 
 __all__ = (
-    "HARNESS_MARKS",
     "Caller",
     "CallerRules",
     "Process",
     "ProcessTable",
     "TokenUse",
+    "below_server",
     "hash_token",
     "is_terminal",
     "lineage",
-    "read_process",
 )
 
-HARNESS_MARKS = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "OPENCODE_PID")
-"""Variables that a harness sets for what it starts."""
-
 _MOST_ANCESTORS = 64
-_PROC = pathlib.Path("/proc")
-_ABSENT = frozenset({"away", "gone"})
-"""States in which an entity's process has ended: its pid may be somebody else's by now."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Process:
+class Process(msgspec.Struct, frozen=True):
     """What the rules need to know of one process."""
 
     pid: int
@@ -62,14 +55,19 @@ class Process:
     """The harness marks in the environment it was started with."""
     session: int = 0
     """Its session: the pid of the process that began it, as a pane's first one does; 0 when it cannot be told."""
+    thread: str = ""
+    """What its harness calls the session that started it, by its environment."""
+    is_server: bool = False
+    """It works for several sessions of a harness: nothing that it inherited says for which one."""
+    token: bytes = b""
+    """Of such a server: hash of the token in its environment, which is that of whoever happened to start it."""
 
 
 ProcessTable = Callable[[int], Process | None]
 """Looks one process up by pid; None when it is gone or cannot be read."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """The identity a request speaks for. With a `problem` it has none, and `hint` says how to get one."""
 
     gid: str = ""
@@ -78,7 +76,8 @@ class Caller:
     problem: str = ""
     hint: str = ""
     rule: str = ""
-    """Which rule decided: `process`, `token`, `terminal`; with a problem `away`, `mark`, or empty."""
+    """Which rule decided: `process`, `session`, `token`, `terminal`; with a problem `away`, `mark`, `nobody` (the last
+    one, a token is required), or empty."""
     terminal_of: str = ""
     """With the rule `away`: the agent whose terminal it calls from."""
 
@@ -122,7 +121,8 @@ class CallerRules:
 
     `entities` gives the entities of this host as they are now. `human` is the gid of the person; `operator_hash` is the
     `hash_token` of the operator's token, empty when there is none; `extra_tokens` gives hashes of tokens that are not
-    stored with their agents. `uid` is the user this daemon runs as; `uses` is told of every agent's token shown.
+    stored with their agents. `uid` is the user this daemon runs as; `read` looks a process up; `uses` is told of every
+    agent's token shown.
     """
 
     def __init__(
@@ -131,9 +131,9 @@ class CallerRules:
         uid: int,
         human: str,
         entities: Callable[[], Iterable[Entity]],
+        read: ProcessTable,
         operator_hash: bytes = b"",
         extra_tokens: Callable[[], Mapping[bytes, Gid]] = dict,
-        read: ProcessTable | None = None,
         uses: TokenUse | None = None,
     ) -> None:
         self._uses = TokenUse() if uses is None else uses
@@ -142,7 +142,8 @@ class CallerRules:
         self._entities = entities
         self._operator_hash = operator_hash
         self._extra_tokens = extra_tokens
-        self._read = read_process if read is None else read
+        self._read = read
+        self._registered = Registered()
 
     def lineage(self, pid: int) -> tuple[Process, ...]:
         """The caller's process and its ancestors. May block: call it in a thread."""
@@ -155,30 +156,38 @@ class CallerRules:
                 problem=f"user {uid} may not use the daemon of user {self._uid}",
                 hint="run the command as the user who started the daemon",
             )
-        entities = tuple(self._entities())
+        agents = self._agents()
+        own = below_server(ancestors)
+        is_inherited = len(own) < len(ancestors) and hash_token(token) == ancestors[len(own)].token
         return (
-            _by_process(ancestors, entities)
-            or self._by_token(token, entities)
+            _by_process(own, agents)
+            or (_by_thread(own, agents) if len(own) < len(ancestors) else None)
+            or self._by_token("" if is_inherited else token, agents)
             or _by_mark(ancestors)
             or self._by_terminal(ancestors)
             or Caller(
                 problem="no terminal and no token: nobody says who is calling",
-                hint="export FLEETTRIO_TOKEN, as printed by `fleettrio token create --name ci`",
+                hint="at a terminal, `fleettrio token create --name ci` prints the FLEETTRIO_TOKEN to export here",
+                rule="nobody",
             )
         )
 
-    def _by_token(self, token: str, entities: tuple[Entity, ...]) -> Caller | None:
+    def _agents(self) -> Registered:
+        entities = tuple(self._entities())
+        if entities != self._registered.entities:
+            self._registered = Registered(entities)
+        return self._registered
+
+    def _by_token(self, token: str, agents: Registered) -> Caller | None:
         if not token:
             return None
         shown = hash_token(token)
         if self._operator_hash and hmac.compare_digest(shown, self._operator_hash):
             return Caller(self._human, "human", True, rule="token")
-        # By its hash: how long looking it up takes says nothing about the token.
-        owner = self._extra_tokens().get(shown)
-        for entity in entities:
-            if entity.gid == owner or (entity.token_hash and hmac.compare_digest(shown, entity.token_hash)):
-                self._uses.note(entity.gid)
-                return Caller(entity.gid, entity.name, rule="token")
+        entity = agents.of_token(shown) or agents.of_gid(self._extra_tokens().get(shown))
+        if entity is not None:
+            self._uses.note(entity.gid)
+            return Caller(entity.gid, entity.name, rule="token")
         return Caller(
             problem="the token in FLEETTRIO_TOKEN is not known here",
             hint="unset FLEETTRIO_TOKEN, then `fleettrio attach --name NAME` gives a new one",
@@ -190,14 +199,13 @@ class CallerRules:
         return None
 
 
-def _by_process(ancestors: tuple[Process, ...], entities: tuple[Entity, ...]) -> Caller | None:
+def _by_process(ancestors: tuple[Process, ...], agents: Registered) -> Caller | None:
     for process in ancestors:
-        for entity in entities:
-            is_it = 0 < entity.pid == process.pid or is_terminal(entity.tty, entity.pid, process)
-            if is_it and entity.status not in _ABSENT:
+        for entity in agents.at(process.pid, process.tty):
+            if entity.process == process.pid or is_terminal(entity.tty, entity.pid, process):
                 return Caller(entity.gid, entity.name, rule="process")
-        for entity in entities:
-            if entity.status == "away" and is_terminal(entity.tty, entity.pid, process):
+        for entity in agents.away_from(process.tty):
+            if is_terminal(entity.tty, entity.pid, process):
                 return Caller(
                     problem=f"this is the terminal of {entity.name}, which is away",
                     hint=f"fleettrio attach --name {entity.name} --here",
@@ -205,6 +213,17 @@ def _by_process(ancestors: tuple[Process, ...], entities: tuple[Entity, ...]) ->
                     terminal_of=entity.name,
                 )
     return None
+
+
+def below_server(ancestors: tuple[Process, ...]) -> tuple[Process, ...]:
+    """The caller and its ancestors up to a server that a harness shares between sessions, without that."""
+    return tuple(itertools.takewhile(lambda process: not process.is_server, ancestors))
+
+
+def _by_thread(own: tuple[Process, ...], agents: Registered) -> Caller | None:
+    """By the session that the server itself started this for: the outermost process cannot have set its own."""
+    entity = agents.of_session(own[-1].thread if own else "")
+    return Caller(entity.gid, entity.name, rule="session") if entity else None
 
 
 def is_terminal(tty: str, pid: int, process: Process) -> bool:
@@ -222,52 +241,3 @@ def _by_mark(ancestors: tuple[Process, ...]) -> Caller | None:
                 rule="mark",
             )
     return None
-
-
-def read_process(pid: int) -> Process | None:
-    """Look one process up in /proc, or by `ps` where there is none. Blocks."""
-    return _read_proc(_PROC / str(pid), pid) if _PROC.is_dir() else _read_ps(pid)
-
-
-def _read_proc(folder: pathlib.Path, pid: int) -> Process | None:
-    try:
-        stat = (folder / "stat").read_bytes()
-    except OSError:
-        return None
-    # The name of the program stands in brackets and may hold anything: count from the last bracket.
-    fields = stat.rpartition(b") ")[2].split()
-    if len(fields) < 5:
-        return None
-    environment = b""
-    with contextlib.suppress(OSError):  # another user's process, or one that is just ending
-        environment = b"\0" + (folder / "environ").read_bytes()
-    marks = tuple(mark for mark in HARNESS_MARKS if f"\0{mark}=".encode() in environment)
-    return Process(pid, int(fields[1]), _tty_name(int(fields[4])), marks, int(fields[3]))
-
-
-def _tty_name(device: int) -> str:
-    """Path of a terminal from the number in /proc/PID/stat; empty for none."""
-    if device == 0:
-        return ""
-    major, minor = os.major(device), os.minor(device)
-    if 136 <= major <= 143:  # the pseudo-terminals
-        return f"/dev/pts/{minor + (major - 136) * 256}"
-    return f"/dev/tty{minor}" if major == 4 else f"/dev/char/{major}:{minor}"
-
-
-def _read_ps(pid: int) -> Process | None:
-    facts = _run_ps("-o", "ppid=,tty=,sess=", "-p", str(pid)).split()
-    if len(facts) < 3 or not facts[0].isdigit():
-        return None
-    words = _run_ps("eww", "-o", "command=", "-p", str(pid)).split()
-    marks = tuple(mark for mark in HARNESS_MARKS if any(word.startswith(f"{mark}=") for word in words))
-    tty = "" if facts[1].startswith("?") else f"/dev/{facts[1]}"
-    return Process(pid, int(facts[0]), tty, marks, int(facts[2]) if facts[2].isdigit() else 0)
-
-
-def _run_ps(*arguments: str) -> str:
-    try:
-        done = subprocess.run(("ps", *arguments), capture_output=True, timeout=2, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode("utf-8", "replace")

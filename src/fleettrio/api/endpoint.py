@@ -70,7 +70,7 @@ def _remove_stale(path: pathlib.Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise FleetTrioError(f"{path} is in the way: it is no socket", hint=f"move it away: mv {path} {path}.old")
+        raise FleetTrioError(f"{path} is in the way: it is not a socket", hint=f"move it away: mv {path} {path}.old")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         answer = probe.connect_ex(os.fspath(path))

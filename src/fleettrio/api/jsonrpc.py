@@ -6,14 +6,14 @@ One error shape: `{code, message, data: {reason, hint, exit}}`. A failure of our
 from __future__ import annotations
 
 import difflib
-import re
 from typing import Any
 
 import msgspec
 
 from fleettrio.api.schema import METHODS
-from fleettrio.errors import FleetTrioError, SendError, SessionLost
-from fleettrio.perform import CallFailed
+from fleettrio.calls import CallFailed
+from fleettrio.complaints import complaint
+from fleettrio.errors import FAILED, NO_BROKER, USAGE, FleetTrioError, SessionLost
 
 __all__ = (
     "BadRequest",
@@ -32,11 +32,8 @@ __all__ = (
     "too_long",
 )
 
-_PARSE, _INVALID, _NO_METHOD, _BAD_PARAMS, _INTERNAL, _FAILED = -32700, -32600, -32601, -32602, -32603, -32000
-_USAGE = 2
+_PARSE, _INVALID, _NO_METHOD, _BAD_PARAMS, _INTERNAL, _NOT_DONE = -32700, -32600, -32601, -32602, -32603, -32000
 _RETRY_MS = 1000
-_PLACE = re.compile(r"(.+) - at `\$\.?([^`]+)`")
-"""Where msgspec says which parameter it means."""
 _SHAPE = 'a request is one line: {"jsonrpc":"2.0","id":1,"method":"status","params":{}}'
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -91,12 +88,17 @@ class _Refusal(msgspec.Struct):
     jsonrpc: str = "2.0"
 
 
+_REQUEST = msgspec.json.Decoder(Request)
+_PARAMS = {method: msgspec.json.Decoder(kind) for method, (kind, *_) in METHODS.items()}
+_ENCODER = msgspec.json.Encoder()
+
+
 class BadRequest(Exception):
     """Bytes that are no request of ours; `body` is the error to answer with."""
 
     def __init__(self, code: int, message: str, hint: str, reason: str = "bad-request") -> None:
         super().__init__(message)
-        self.body = ErrorBody(code, message, ErrorData(reason, hint, _USAGE))
+        self.body = ErrorBody(code, message, ErrorData(reason, hint, USAGE))
 
 
 def parse_request(line: bytes) -> Request:
@@ -104,7 +106,7 @@ def parse_request(line: bytes) -> Request:
     if line.lstrip().startswith(b"["):
         raise BadRequest(_INVALID, "batches are not taken", "send one request a line")
     try:
-        request = msgspec.json.decode(line, type=Request)
+        request = _REQUEST.decode(line)
     except msgspec.ValidationError as problem:
         raise BadRequest(_INVALID, f"not a JSON-RPC request: {problem}", _SHAPE) from None
     except _UNREADABLE as problem:
@@ -122,23 +124,29 @@ def parse_params(request: Request) -> msgspec.Struct:
         raise BadRequest(_NO_METHOD, f"no method {request.method[:80]!r}", hint, "no-such-method")
     kind = METHODS[request.method][0]
     try:
-        return msgspec.json.decode(request.params, type=kind)
+        return _PARAMS[request.method].decode(request.params)
+    except msgspec.ValidationError as problem:
+        # A bad value is told with what a good one is; what is missing or unknown, with what there is.
+        hint = "correct it, and ask again" if str(problem).startswith("Expected") else _takes(kind)
+        raise BadRequest(_BAD_PARAMS, f"{request.method}: {complaint(problem)}", hint) from None
     except _UNREADABLE as problem:
-        takes = ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "nothing"
-        text = _PLACE.sub(r"\2: \1", str(problem))
-        raise BadRequest(_BAD_PARAMS, f"{request.method}: {text}", f"it takes: {takes}") from None
+        raise BadRequest(_BAD_PARAMS, f"{request.method}: {problem}", _takes(kind)) from None
+
+
+def _takes(kind: type[msgspec.Struct]) -> str:
+    return "it takes: " + (", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "nothing")
 
 
 def encode(request_id: RequestId, result: Any) -> bytes:
     """The line of an answer, or of an error where the result is one."""
     if isinstance(result, ErrorBody):
         return encode_error(request_id, result)
-    return msgspec.json.encode(_Answer(_echoed(request_id), result)) + b"\n"
+    return _ENCODER.encode(_Answer(_echoed(request_id), result)) + b"\n"
 
 
 def encode_error(request_id: RequestId, body: ErrorBody) -> bytes:
     """The line of an error; id None where it is about the connection and not about one request."""
-    return msgspec.json.encode(_Refusal(_echoed(request_id), body)) + b"\n"
+    return _ENCODER.encode(_Refusal(_echoed(request_id), body)) + b"\n"
 
 
 def _echoed(request_id: RequestId) -> int | str | None:
@@ -153,20 +161,20 @@ def too_long(limit: int) -> BadRequest:
 def busy(what: str) -> ErrorBody:
     """Too much at once: come back in a second."""
     hint = f"try again in {_RETRY_MS // 1000} s"
-    return ErrorBody(_FAILED, f"too busy: {what}", ErrorData("busy", hint, 3, _RETRY_MS))
+    return ErrorBody(_NOT_DONE, f"too busy: {what}", ErrorData("busy", hint, FAILED, _RETRY_MS))
 
 
 def internal_error(method: str) -> ErrorBody:
     """A bug of ours: what it was stands in the log, for it may hold what is not this caller's to see."""
     hint = "the daemon's log says what it was (`fleettrio config path` shows where)"
-    return ErrorBody(_INTERNAL, f"{method[:80]} failed in the daemon", ErrorData("internal-error", hint, 3))
+    return ErrorBody(_INTERNAL, f"{method[:80]} failed in the daemon", ErrorData("internal-error", hint, FAILED))
 
 
 def failure(problem: FleetTrioError) -> ErrorBody:
     """What a caller gets for an expected failure."""
-    if isinstance(problem, SendError | CallError | CallFailed):
-        return ErrorBody(_FAILED, str(problem), ErrorData(problem.reason, problem.hint, problem.exit_code))
+    if isinstance(problem, CallError | CallFailed):
+        return ErrorBody(_NOT_DONE, str(problem), ErrorData(problem.reason, problem.hint, problem.exit_code))
     if isinstance(problem, SessionLost):
         hint = problem.hint or "try again; `fleettrio status` shows the link"
-        return ErrorBody(_FAILED, str(problem), ErrorData("broker-unreachable", hint, 8))
-    return ErrorBody(_FAILED, str(problem), ErrorData("failed", problem.hint or "fleettrio doctor", 3))
+        return ErrorBody(_NOT_DONE, str(problem), ErrorData("broker-unreachable", hint, NO_BROKER))
+    return ErrorBody(_NOT_DONE, str(problem), ErrorData("failed", problem.hint or "fleettrio doctor", FAILED))

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import shutil
 
-from fleettrio.api.schema import Check
+from fleettrio.api.moments import ago
+from fleettrio.api.refused import REVOKED
+from fleettrio.api.schema import CLOCK_WARN_MS, KEPT_OFF, Check
+from fleettrio.api.sentences import paused_words
 from fleettrio.api.trust import Trust
-from fleettrio.api.views import REVOKED, ago, is_revoked
-from fleettrio.config import Config
+from fleettrio.api.views import is_revoked
+from fleettrio.config import Config, written_settings
+from fleettrio.core.entity import Entity
+from fleettrio.core.guard import LOOP
 from fleettrio.core.link import Link, LinkState
-from fleettrio.core.rows import Entity, Peer
+from fleettrio.core.peer import Peer
+from fleettrio.core.rows import InboxRow
 from fleettrio.core.topology import control_queue
-from fleettrio.ids import WallMs
+from fleettrio.ids import HostId, WallMs
 from fleettrio.perform import Performer
+from fleettrio.tasks.notify import Notifier
 
 __all__ = ("Problems", "broker_word")
 
-CLOCK_WARN_MS = 5_000
 DISK_LOW = 200 * 1024 * 1024
 STUCK_MS = 60_000
 """A message that could not be put into its agent for so long is a person's business."""
+
+SAFE_FIX = "read the log, mend it, then: fleettrio doctor --fix safe"
+RESTART = "fleettrio config check, then fleettrio down and fleettrio up (agents live on, messages wait)"
+COPY_FIX = "end the copy (give it a host id of its own), then here: fleettrio doctor --fix clone"
 
 _WORDS = {
     LinkState.STANDALONE: "standalone",
@@ -30,19 +40,23 @@ _WORDS = {
 }
 
 
-def broker_word(link: Link) -> str:
-    """The state of the link in the word of `schema.Status`."""
+def broker_word(link: Link, *, is_kept_off: bool = False) -> str:
+    """The state of the link in the word of `schema.Status`. `is_kept_off`: nobody tries to connect."""
+    if link.state is LinkState.DOWN and is_kept_off:
+        return KEPT_OFF
     if link.state is LinkState.DOWN and "login" in link.detail:
         return "refused-login"
     return _WORDS[link.state]
 
 
 class Problems:
-    def __init__(self, performer: Performer, config: Config, trust: Trust) -> None:
+    def __init__(self, performer: Performer, config: Config, trust: Trust, notifier: Notifier) -> None:
         self._performer = performer
         self._gateway = performer.gateway
         self._config = config
         self._trust = trust
+        self._notifier = notifier
+        self._settings = written_settings(config.paths.config_file)
 
     def well(self) -> list[Check]:
         """What is well and worth saying so."""
@@ -50,29 +64,73 @@ class Problems:
         checks = []
         if gateway.link.state in (LinkState.UP, LinkState.STANDALONE):
             checks.append(Check("broker", True, broker_word(gateway.link)))
-        if not gateway.store_trouble:
+        if self._performer.session:
+            lane, why = self._performer.session.broker.lane
+            checks.append(Check("lane", True, f"{lane}: {why}" if why else lane))
+        leads = gateway.coordination
+        if leads.is_there and not self._coordinator_problems():
+            reporters = ", ".join(leads.reporters()) or "nobody"
+            detail = f"the lead here is {leads.coord_id}; what dies in a mailbox is told by {reporters}"
+            checks.append(Check("coordinator", True, f"{broker_word(leads.link)}; {detail}"))
+        if not gateway.store_fault.trouble:
             checks.append(Check("store", True, f"{self._performer.store.size_bytes() // 1024} KiB"))
         return checks
 
     def found(self) -> list[Check]:
         return [
+            *self._start_problems(),
             *self._own_problems(),
             *self._link_problems(),
+            *self._coordinator_problems(),
             *self._store_problems(),
             *self._peer_problems(),
+            *self._held_problems(),
             *self._agent_problems(),
+            *self._notify_problems(),
+        ]
+
+    def out_of_date(self) -> str:
+        """What this daemon cannot take up while it runs; empty when there is nothing."""
+        settings, fleet_id = written_settings(self._config.paths.config_file), self._gateway.trust.fleet.fleet_id
+        if fleet_id != self._gateway.settings.me.fleet_id:
+            return f"this daemon was started before its host was in fleet {fleet_id}"
+        if settings is not None and settings != self._settings:
+            return "fleettrio.toml was changed since this daemon was started"
+        return ""
+
+    def _start_problems(self) -> list[Check]:
+        why = self.out_of_date()
+        return [Check("settings", False, why, RESTART)] if why else []
+
+    def _notify_problems(self) -> list[Check]:
+        fix = "correct [notify] in fleettrio.toml; fleettrio notify --test"
+        return [
+            Check("notify", False, f"nobody was notified by {way}: {problem}", fix)
+            for way, problem in self._notifier.problems.items()
         ]
 
     @property
     def own_key_is_revoked(self) -> bool:
         """True when our own fleet file says so; then nobody takes what we say."""
         gateway, me = self._gateway, self._gateway.settings.me
-        return gateway.fleet.key(me.host, me.key_gen) == "revoked"
+        return gateway.trust.fleet.key(me.host, me.key_gen) == "revoked"
+
+    @property
+    def _copy(self) -> str:
+        """What was seen of another machine with our key; until a person has looked, this host stays off the broker."""
+        return self._gateway.epochs.copy
+
+    @property
+    def _apart(self) -> str:
+        """What a person does about a host that keeps off the broker; empty when it does not."""
+        return COPY_FIX if self._copy else SAFE_FIX if self._gateway.safe else ""
 
     def link_fix(self) -> str:
         """What a person does about a link that does not take messages now."""
         link = self._gateway.link
         match link.state:
+            case _ if self._apart:
+                return self._apart
             case LinkState.UP:
                 return ""
             case LinkState.STANDALONE:
@@ -95,6 +153,11 @@ class Problems:
         return queue.name in detail and "exclusive" in detail
 
     def _own_problems(self) -> list[Check]:
+        if self._gateway.safe:
+            detail = f"{self._gateway.link.detail}; nothing comes from the broker"
+            return [Check("safe mode", False, detail, SAFE_FIX)]
+        if self._copy:
+            return [Check("own key", False, f"{self._copy}: both have stopped, local messages go on", COPY_FIX)]
         if self.own_key_is_revoked:
             return [Check("own key", False, REVOKED)]
         say_so = sorted(peer.host for peer in self._peers() if peer.refuses_us == "revoked")
@@ -108,6 +171,8 @@ class Problems:
     def _link_problems(self) -> list[Check]:
         link = self._gateway.link
         match link.state:
+            case _ if self._apart:
+                return []
             case LinkState.UP | LinkState.STANDALONE:
                 return []
             case LinkState.BLOCKED:
@@ -121,6 +186,22 @@ class Problems:
                 detail = link.detail or "not connected yet"
         return [Check("broker", False, detail, self.link_fix())]
 
+    def _coordinator_problems(self) -> list[Check]:
+        """The link to the coordinator's broker, and who the lead here is to other leads."""
+        leads, settings = self._gateway.coordination, self._gateway.settings
+        if settings.no_coordinator:
+            fix = "fleettrio host import --coordinator FILE, then fleettrio down and fleettrio up"
+            return [Check("coordinator", False, settings.no_coordinator, fix)]
+        if leads.problem:
+            return [Check("coordinator", False, *leads.problem)]
+        if (why := leads.link.why_not()) and leads.is_there:
+            fix = "start that broker, or correct [coordinator] in fleettrio.toml"
+            return [Check("coordinator", False, why[1], fix)]
+        if leads.mailbox.state not in ("open", ""):
+            detail = f"the mailbox of {leads.coord_id} is {leads.mailbox.state}"
+            return [Check("coordinator", False, detail, "end the other daemon that uses this coordId")]
+        return []
+
     def _store_problems(self) -> list[Check]:
         problems = []
         mark, now = self._gateway.mark, self._performer.clock.now()
@@ -129,8 +210,8 @@ class Problems:
                 f"the clock is {(mark.highest - now.wall) // 1000} s behind what it was: nothing is put into agents"
             )
             problems.append(Check("clock", False, detail, "set it right; if it is right: fleettrio doctor --fix clock"))
-        if self._gateway.store_trouble:
-            problems.append(Check("store", False, self._gateway.store_trouble, "free some disk space"))
+        if self._gateway.store_fault.trouble:
+            problems.append(Check("store", False, self._gateway.store_fault.trouble, "free some disk space"))
         free = shutil.disk_usage(self._config.paths.state_dir).free
         if free < DISK_LOW:
             detail = f"{free // (1024 * 1024)} MiB are free where messages are kept"
@@ -139,7 +220,7 @@ class Problems:
 
     def _peers(self) -> list[Peer]:
         """The hosts that may trouble us: not those that our own fleet file revokes."""
-        fleet = self._gateway.fleet
+        fleet = self._gateway.trust.fleet
         return [peer for peer in self._gateway.roster.peers.values() if not is_revoked(fleet, peer.host)]
 
     def _peer_problems(self) -> list[Check]:
@@ -156,6 +237,27 @@ class Problems:
                 ahead = "ahead of" if peer.offset_ms > 0 else "behind"
                 detail = f"the clock of {host} is {abs(peer.offset_ms) / 1000:.0f} s {ahead} ours"
                 problems.append(Check(f"clock {host}", False, detail, "set both clocks: timedatectl set-ntp true"))
+        return problems
+
+    def _held_problems(self) -> list[Check]:
+        """What a person holds, and what waits for a person's word."""
+        gateway, now = self._gateway, self._performer.clock.now().wall
+        problems = []
+        for pause in gateway.pauses:
+            what, target = paused_words(pause.target, gateway)
+            detail = f"{what} is paused by {pause.by} ({ago(pause.at, now)})"
+            problems.append(Check("paused", False, detail, f"fleettrio resume {target}"))
+        flows: dict[str, list[InboxRow]] = {}
+        for row in gateway.ledger.waiting():
+            if row.held == LOOP:
+                flows.setdefault(row.trace_id, []).append(row)
+        for trace_id, rows in flows.items():
+            row = rows[0]
+            address = gateway.roster.address
+            who = f"{address(row.sender, row.from_host)} and {address(row.gid, HostId(''))}"
+            held = "1 message is held" if len(rows) == 1 else f"{len(rows)} messages are held"
+            fix = f"fleettrio trace {trace_id[-8:]}; to let it go on: fleettrio resume {trace_id[-8:]}"
+            problems.append(Check("loop", False, f"{who} go round in circles ({row.detail}): {held}", fix))
         return problems
 
     def _agent_problems(self) -> list[Check]:
@@ -176,7 +278,7 @@ class Problems:
         """What waits for one agent and will not go by itself."""
         name, ledger = entity.name, self._gateway.ledger
         lane, is_full = ledger.lane(entity.gid), ledger.is_full(entity.gid)
-        head, count = next(lane.heads(), None), lane.count
+        head, count = next(lane.in_order(), None), lane.count
         if head is None:
             return []
         waits = ("1 message waits" if count == 1 else f"{count} messages wait") + (", its inbox is full" * is_full)
@@ -190,9 +292,9 @@ class Problems:
             detail = f"{name} has taken nothing for {ago(since, now)} ({why}), {waits}"
             return [Check(f"agent {name}", False, detail, fix)]
         if is_full:
-            fix = f"more stays at the broker until {name} takes some: fleettrio inbox --take"
+            fix = f"no more is taken until {name} takes some: fleettrio inbox --take"
             if entity.takes == "push":
-                fix = f"more stays at the broker until {name} takes some: let it finish its work"
+                fix = f"no more is taken until {name} takes some: let it finish its work"
             return [Check(f"agent {name}", False, f"the inbox of {name} is full, {count} messages wait", fix)]
         return []
 

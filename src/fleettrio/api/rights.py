@@ -1,4 +1,4 @@
-"""Who may attach what. An identity is given to a person's choice, or to an agent for itself alone.
+"""Who asks, and who may attach what. An identity is given to a person's choice, or to an agent for itself alone.
 
 Rules:
 1. A person attaches anything: panes, commands, processes, known names.
@@ -16,51 +16,63 @@ import os
 from pathlib import Path
 
 from fleettrio.api import schema
-from fleettrio.api.callers import Caller, Process, is_terminal, lineage, read_process
+from fleettrio.api.callers import Caller, Process, is_terminal, lineage
+from fleettrio.api.processes import read_process
 from fleettrio.api.rpc import CallError, Connection
+from fleettrio.errors import FAILED, USAGE
+from fleettrio.ids import Gid
 
-__all__ = ("check_caller", "check_pane", "check_process")
+__all__ = ("check_caller", "check_pane", "check_process", "identity_of")
 
-_REFUSED, _USAGE = 3, 2
 _AT_A_TERMINAL = "run it at a terminal"
+
+
+def identity_of(caller: Caller) -> Gid:
+    """Whose words the caller's are. Raises `CallError` when nobody can say."""
+    if caller.problem or not caller.gid:
+        raise CallError(FAILED, "no-identity", caller.problem or "nobody says who is calling", caller.hint)
+    return Gid(caller.gid)
 
 
 def check_caller(params: schema.Attach, caller: Caller, connection: Connection) -> None:
     """Whether the caller may attach anything like it. Raises `CallError`."""
     if connection.uid != os.getuid():
-        raise CallError(_REFUSED, "other-user", caller.problem, caller.hint)
+        raise CallError(FAILED, "other-user", caller.problem, caller.hint)
     if caller.is_person:
         return
     if params.take:
-        raise CallError(_REFUSED, "not-a-person", "--take is a person's choice", _AT_A_TERMINAL)
+        raise CallError(FAILED, "not-a-person", "--take is a person's choice", _AT_A_TERMINAL)
     if caller.gid and not (caller.rule == "token" and caller.name == params.name):
         text = f"you are {caller.name} already: an attached agent cannot attach again"
-        raise CallError(_REFUSED, "attached-already", text, "use another shell, or a person's terminal")
+        raise CallError(FAILED, "attached-already", text, "use another shell, or a person's terminal")
     if not caller.gid and caller.rule not in ("mark", "away"):
-        raise CallError(_REFUSED, "no-identity", caller.problem or "nobody says who is calling", caller.hint)
+        raise CallError(FAILED, "no-identity", caller.problem or "nobody says who is calling", caller.hint)
     if params.command:
         text = "only a person makes a command an agent: the daemon runs it for every message"
-        raise CallError(_REFUSED, "not-a-person", text, _AT_A_TERMINAL)
-    if caller.rule == "away" and not params.pane:
-        raise CallError(_REFUSED, "no-identity", caller.problem, caller.hint)
+        raise CallError(FAILED, "not-a-person", text, _AT_A_TERMINAL)
+    if params.transport and params.transport != "herdr":
+        text = "only a person attaches by a transport: what its target is, it alone can say"
+        raise CallError(FAILED, "not-a-person", text, _AT_A_TERMINAL)
+    if caller.rule == "away" and not params.pane and params.transport != "herdr":
+        raise CallError(FAILED, "no-identity", caller.problem, caller.hint)
 
 
 def check_pane(pane: str, tty: str, pid: int, caller: Caller, connection: Connection) -> None:
     """Whether the pane with that terminal and first process is the caller's to attach. Raises `CallError`."""
     if caller.is_person or any(is_terminal(tty, pid, process) for process in connection.ancestors):
         return
-    raise CallError(_REFUSED, "not-yours", f"the pane {pane} is not the one you run in", _AT_A_TERMINAL)
+    raise CallError(FAILED, "not-yours", f"the pane {pane} is not the one you run in", _AT_A_TERMINAL)
 
 
 def check_process(pid: int, caller: Caller, connection: Connection) -> None:
     """Whether the process can be the caller's agent. Reads processes, so may block. Raises `CallError`."""
     if read_process(pid) is None or _user_of(pid) != os.getuid():
-        raise CallError(_USAGE, "bad-pid", f"no process {pid} of this user is running", "ps shows what is running")
+        raise CallError(USAGE, "bad-pid", f"no process {pid} of this user is running", "ps shows what is running")
     if pid == 1 or any(process.pid == pid for process in lineage(os.getpid(), read_process)):
         text = f"the daemon descends from process {pid}: too much would speak for the agent"
-        raise CallError(_USAGE, "bad-pid", text, "give the agent's own process")
+        raise CallError(USAGE, "bad-pid", text, "give the agent's own process")
     if not caller.is_person and pid not in _own(connection.ancestors):
-        raise CallError(_REFUSED, "not-yours", f"process {pid} is not your own", _AT_A_TERMINAL)
+        raise CallError(FAILED, "not-yours", f"process {pid} is not your own", _AT_A_TERMINAL)
 
 
 def _own(ancestors: tuple[Process, ...]) -> set[int]:

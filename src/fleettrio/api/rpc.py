@@ -4,11 +4,16 @@ Rules that must not break:
 
 1. The folder is 0700 and the socket 0600; a socket file is removed only when nobody answers on it.
 2. One line is one request. Requests of one connection run at the same time; answers come in the order they are ready.
+   But a `hello` is over before what stands behind it begins: it says who asks.
+   Those of one method that were read together may begin together, and answers that are ready together are one write;
+   nothing waits for company.
 3. No client can hold anything up: its line, its open requests, its send buffer and the time it may take to read are
    bounded, each on its own connection.
 4. When a connection ends, its running requests are cancelled, then `on_close` runs.
 5. Errors that are part of the contract become an answer. Any other exception is a bug: it is logged, its request is
    answered with `internal-error`, and connection and daemon go on.
+
+6. A connection may become another protocol's (`streams`): its lines are that one's from then on, with the same bounds.
 
 A client keeps its side open until the answer is there: end-of-file means that it is gone.
 """
@@ -16,62 +21,21 @@ A client keeps its side open until the answer is there: end-of-file means that i
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import pathlib
-import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 
 from fleettrio.api import endpoint, jsonrpc
-from fleettrio.api.callers import Caller, CallerRules, Process
-from fleettrio.api.jsonrpc import BadRequest, CallError, Request
-from fleettrio.api.schema import Hello
-from fleettrio.errors import FleetTrioError, ProtocolMisuse
-from fleettrio.observe import COUNTERS, get_logger
+from fleettrio.api.callers import CallerRules
+from fleettrio.api.jsonrpc import CallError
+from fleettrio.api.service import Asked, Connection, Handler, Limits, Lines, OnCall, Service, Stream, Together
+from fleettrio.api.talk import Talk, survived
 
-__all__ = ("CallError", "Connection", "Handler", "Limits", "serve")
+__all__ = ("Asked", "CallError", "Connection", "Handler", "Limits", "Lines", "Stream", "Together", "serve")
 
-_CHUNK = 64 * 1024
 _CLOSE_LIMIT_S = 2.0
-
-log = get_logger("rpc")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of the socket, per connection but for `connections`."""
-
-    line_bytes: int = 2 * 1024 * 1024
-    """A body of 1 MiB in base64, and room."""
-    in_flight: int = 64
-    connections: int = 256
-    outbox: int = 16
-    """Answers that wait to be written."""
-    write_s: float = 10.0
-    """A client that takes nothing for so long is dropped."""
-
-
-@dataclasses.dataclass(eq=False, slots=True)
-class Connection:
-    """One client. `session` is unique for the life of the daemon; `token` is what its last `hello` showed.
-
-    `ancestors` are its process and what started that, nearest first.
-    """
-
-    pid: int
-    uid: int
-    session: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
-    token: str = ""
-    ancestors: tuple[Process, ...] = ()
-
-
-Handler = Callable[[Any, Caller, Connection], Awaitable[Any]]
-"""`await handler(params, caller, connection) -> result`, both of the types in `schema.METHODS`.
-
-Cancelled when the client goes.
-"""
+OnClose = Callable[[Connection], Awaitable[None]]
 
 
 async def serve(
@@ -79,20 +43,25 @@ async def serve(
     methods: Mapping[str, Handler],
     callers: CallerRules,
     *,
-    on_close: Callable[[Connection], Awaitable[None]] | None = None,
+    together: Mapping[str, Together] | None = None,
+    streams: Mapping[str, Stream] | None = None,
+    on_close: OnClose | None = None,
+    on_call: OnCall | None = None,
     limits: Limits | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve `methods` on the socket at `path` until cancelled.
+    """Serve `methods` on the socket at `path` until cancelled; those in `streams` take the connection over.
 
-    `on_close` runs once for each connection after its last request ended, bounded by 2 s. `started()` is called when
-    clients can connect. Raises FleetTrioError when the socket cannot be made or another daemon answers on it.
+    `on_call` runs before each request, once for those that begin together; `on_close` once for each connection after
+    its last request ended, within 2 s. `started()` is called when clients can connect. Raises FleetTrioError when the
+    socket cannot be made or another daemon answers on it.
 
     Cancelled: every connection is closed, every running request cancelled, the socket file removed.
     """
     listener = endpoint.listen(path)
     remove = endpoint.remover(path)
-    server = _Server(methods, callers, on_close, limits or Limits())
+    service = Service(methods, together or {}, streams or {}, callers, on_call, limits or Limits())
+    server = _Server(service, on_close)
     try:
         async with trio.open_nursery() as nursery:
             task_status.started()
@@ -106,16 +75,8 @@ async def serve(
 class _Server:
     """What all connections share."""
 
-    def __init__(
-        self,
-        methods: Mapping[str, Handler],
-        callers: CallerRules,
-        on_close: Callable[[Connection], Awaitable[None]] | None,
-        limits: Limits,
-    ) -> None:
-        self.methods = methods
-        self.callers = callers
-        self.limits = limits
+    def __init__(self, service: Service, on_close: OnClose | None) -> None:
+        self._service = service
         self._on_close = on_close
         self._open = 0
 
@@ -123,7 +84,7 @@ class _Server:
         """Serve one accepted client to its end."""
         self._open += 1
         try:
-            if self._open > self.limits.connections:
+            if self._open > self._service.limits.connections:
                 with trio.move_on_after(_CLOSE_LIMIT_S), contextlib.suppress(trio.BrokenResourceError):
                     await stream.send_all(
                         jsonrpc.encode_error(None, jsonrpc.busy(f"{self._open - 1} clients are connected"))
@@ -138,144 +99,15 @@ class _Server:
     async def _serve_one(self, stream: trio.SocketStream) -> None:
         connection = Connection(*endpoint.peer_of(stream.socket))
         # In a thread: reading a stuck process's environment blocks.
-        lineage = self.callers.lineage
+        lineage = self._service.callers.lineage
         connection.ancestors = await trio.to_thread.run_sync(lineage, connection.pid, abandon_on_cancel=True)
-        talk = _Talk(self, stream, connection)
+        talk = Talk(self._service, stream, connection)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(talk.write, nursery.cancel_scope)
-                await talk.read(nursery)
+                if await talk.read(nursery.start_soon):
+                    nursery.cancel_scope.cancel()
         finally:
             if self._on_close is not None:
-                with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_LIMIT_S), _survived("close"):
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_LIMIT_S), survived("close"):
                     await self._on_close(connection)
-
-
-class _Talk:
-    """One connection's two loops: one reads and starts requests, one writes what is ready."""
-
-    def __init__(self, server: _Server, stream: trio.SocketStream, connection: Connection) -> None:
-        self._server = server
-        self._stream = stream
-        self._connection = connection
-        self._running = 0
-        # None is the last one: close once everything before it is out.
-        self._send, self._outbox = trio.open_memory_channel[bytes | None](server.limits.outbox)
-
-    async def write(self, scope: trio.CancelScope) -> None:
-        """Write answers until the last one, or until the client stops reading; then end the connection."""
-        async for line in self._outbox:
-            if line is None or not await self._write_line(line):
-                break
-        scope.cancel()
-
-    async def _write_line(self, line: bytes) -> bool:
-        for start in range(0, len(line), _CHUNK):
-            with trio.move_on_after(self._server.limits.write_s) as deadline:
-                try:
-                    await self._stream.send_all(line[start : start + _CHUNK])
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    return False
-            if deadline.cancelled_caught:
-                return False
-        return True
-
-    async def read(self, nursery: trio.Nursery) -> None:
-        """Read requests and start them until the client goes; then cancel what still runs."""
-        lines = _Lines(self._stream, self._server.limits.line_bytes)
-        while True:
-            try:
-                line = await lines.next()
-            except BadRequest as problem:
-                # What follows in the stream is the rest of that line: there is no way back to a line's start.
-                await self._send.send(jsonrpc.encode_error(None, problem.body))
-                await self._send.send(None)
-                return
-            if line is None:
-                nursery.cancel_scope.cancel()
-                return
-            if line.strip():
-                await self._start(line, nursery)
-
-    async def _start(self, line: bytes, nursery: trio.Nursery) -> None:
-        try:
-            request = jsonrpc.parse_request(line)
-        except BadRequest as problem:
-            await self._send.send(jsonrpc.encode_error(None, problem.body))
-            return
-        if self._running >= self._server.limits.in_flight:
-            if not request.is_notification:
-                busy = jsonrpc.busy(f"{self._running} requests of this connection are open")
-                await self._send.send(jsonrpc.encode_error(request.id, busy))
-            return
-        self._running += 1
-        nursery.start_soon(self._run, request)
-
-    async def _run(self, request: Request) -> None:
-        try:
-            answer = jsonrpc.encode_error(request.id, jsonrpc.internal_error(request.method))
-            with _survived(request.method):
-                answer = jsonrpc.encode(request.id, await self._result(request))
-            if not request.is_notification:
-                await self._send.send(answer)
-        finally:
-            self._running -= 1
-
-    async def _result(self, request: Request) -> Any:
-        handler = self._server.methods.get(request.method, _unserved)
-        try:
-            params = jsonrpc.parse_params(request)
-        except BadRequest as problem:
-            return problem.body
-        if isinstance(params, Hello):
-            self._connection.token = params.token
-        caller = self._server.callers.decide(self._connection.ancestors, self._connection.uid, self._connection.token)
-        try:
-            return await handler(params, caller, self._connection)
-        except ProtocolMisuse:
-            raise
-        except FleetTrioError as problem:
-            return jsonrpc.failure(problem)
-
-
-@contextlib.contextmanager
-def _survived(method: str) -> Iterator[None]:
-    """The one place where what nobody foresaw in the handling of a client ends: told with its traceback."""
-    try:
-        yield
-    except Exception:
-        log.exception("internal error", method=method[:80])
-        COUNTERS.count("internal-error", method[:80])
-
-
-async def _unserved(_params: Any, _caller: Caller, _connection: Connection) -> Any:
-    raise CallError(2, "no-such-method", "this daemon does not serve that method", "fleettrio down, then fleettrio up")
-
-
-class _Lines:
-    """Bounded lines of a stream."""
-
-    def __init__(self, stream: trio.SocketStream, limit: int) -> None:
-        self._stream = stream
-        self._limit = limit
-        self._buffer = bytearray()
-
-    async def next(self) -> bytes | None:
-        """The next line without its newline; None at the end of the stream, where a piece of a line is dropped."""
-        searched = 0
-        while (end := self._buffer.find(b"\n", searched)) < 0:
-            searched = len(self._buffer)
-            if searched > self._limit:
-                break
-            try:
-                chunk = await self._stream.receive_some(_CHUNK)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return None
-            if not chunk:
-                return None
-            self._buffer += chunk
-        if end < 0 or end > self._limit:
-            raise jsonrpc.too_long(self._limit)
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        return line

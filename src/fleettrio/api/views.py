@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 
-from fleettrio.api.schema import JournalLine, MessageView
+from fleettrio.api.moments import dated
+from fleettrio.api.schema import JournalLine, MessageView, SentWord
+from fleettrio.api.sentences import inbox_sentence, sent_sentence
+from fleettrio.api.tally import group_name, tally
 from fleettrio.core.gateway import Gateway
-from fleettrio.core.rows import InboxRow, InboxState, SentRow, SentState
-from fleettrio.core.words import REFUSED, TRUST_REASONS
+from fleettrio.core.rows import AUTO, ENDED, InboxRow, InboxState, JournalRow, SentRow, SentState
+from fleettrio.errors import EXPIRED, FAILED, NO_BROKER, UNKNOWN
 from fleettrio.ids import HostId, WallMs, short_id
-from fleettrio.store.tables import JournalRow
-from fleettrio.wire.fleetfile import Fleet
+from fleettrio.local.sanitise import one_line
+from fleettrio.wire.envelope import Kind
+from fleettrio.wire.fleet import Fleet
 
-__all__ = ("REVOKED", "ago", "inbox_view", "is_revoked", "journal_line", "sent_view")
-
-REVOKED = (
-    "this host's key was revoked by the fleet's owner; to come back it needs a new host id in a new FLEETTRIO_HOME"
-    " (`fleettrio init --host NEWID`), which the owner adds"
-)
-"""For a revoked host. An import mends nothing there, so nothing else may be advised."""
+__all__ = ("PREVIEW", "inbox_view", "is_revoked", "journal_line", "sent_view", "sent_word")
 
 _EXIT: dict[str, int] = {
-    SentState.FAILED: 3,
-    SentState.SUPERSEDED: 3,
-    SentState.RECALLED: 3,
-    SentState.EXPIRED: 4,
-    SentState.OUTCOME_UNKNOWN: 5,
-    SentState.UNKNOWN: 5,
-    SentState.UNCONFIRMED: 5,
+    SentState.FAILED: FAILED,
+    SentState.SUPERSEDED: FAILED,
+    SentState.RECALLED: FAILED,
+    SentState.EXPIRED: EXPIRED,
+    SentState.OUTCOME_UNKNOWN: UNKNOWN,
+    SentState.UNKNOWN: UNKNOWN,
+    SentState.UNCONFIRMED: UNKNOWN,
 }
+PREVIEW = 60
+"""Characters of a body, or of what an order asks for."""
+_NO_ANSWER = {ENDED: "no answer", AUTO: "auto"}
 _NO_BROKER = ("broker-unreachable", "broker-blocked", "host-silent")
 
 
@@ -39,13 +40,20 @@ def is_revoked(fleet: Fleet, host: HostId) -> bool:
     return bool(gone) and (entry is None or all(key.gen in gone for key in entry.keys))
 
 
-def sent_view(row: SentRow, gateway: Gateway, now: WallMs) -> MessageView:
-    """A message that an entity of this host sent."""
-    recipient = gateway.roster.address(row.gid, row.to_host)
-    sentence = _sent_sentence(row, recipient, gateway, now)
-    exit_code = _EXIT.get(row.state, 0)
-    if row.state is SentState.FAILED and row.reason in _NO_BROKER:
-        exit_code = 8
+def sent_view(row: SentRow, gateway: Gateway, now: WallMs, members: Sequence[SentRow] = ()) -> MessageView:
+    """A message that an entity of this host sent. `members`: for the head of a broadcast, the rows it has beside it."""
+    recipient = group_name(row.to) if row.is_head else gateway.coordination.correspondent(row)
+    if row.kind == Kind.SPAWN and row.state is SentState.READY:
+        recipient = f"{row.detail}@{row.to_host}"
+    elif (row.gid, row.to_host) == (
+        gateway.settings.me.gid,
+        gateway.settings.me.host,
+    ):  # an order to this host, named as it is to others
+        recipient = row.to_host
+    sentence = tally(row, members) if row.is_head else sent_sentence(row, recipient, gateway, now)
+    state, exit_code = _standing(row)
+    if row.is_head and members and row.state is not SentState.FAILED:
+        exit_code = 0
     return MessageView(
         msg_id=row.msg_id,
         short=short_id(row.msg_id),
@@ -54,8 +62,8 @@ def sent_view(row: SentRow, gateway: Gateway, now: WallMs) -> MessageView:
         sender=gateway.roster.address(row.sender, gateway.settings.me.host),
         recipient=recipient,
         gid=row.gid,
-        state="waiting" if row.state is SentState.CONFIRMED else "answered" if row.answered_by else str(row.state),
-        reason=row.reason,
+        state=state,
+        reason=_reason(row),
         detail=row.detail,
         sentence=sentence,
         trace_id=row.trace_id,
@@ -67,7 +75,33 @@ def sent_view(row: SentRow, gateway: Gateway, now: WallMs) -> MessageView:
         re=row.re,
         answered_by=row.answered_by,
         exit_code=exit_code,
+        stale=row.stale,
+        host=gateway.settings.me.host,
+        sender_gid=row.sender,
+        to=row.to if row.kind == Kind.BROADCAST else "",
+        is_head=row.is_head,
+        late=row.late,
+        preview=one_line(row.about, PREVIEW),
     )
+
+
+def sent_word(row: SentRow) -> SentWord:
+    """The same in the fewest words."""
+    state, exit_code = _standing(row)
+    return SentWord(row.msg_id, row.gid, state, _reason(row), row.detail, exit_code)
+
+
+def _standing(row: SentRow) -> tuple[str, int]:
+    """The state that is shown, and the exit code for it."""
+    if row.answer == ENDED and not row.answered_by:
+        return ENDED, FAILED
+    state = "waiting" if row.state is SentState.CONFIRMED else "answered" if row.answered_by else str(row.state)
+    is_cut_off = row.state is SentState.FAILED and row.reason in _NO_BROKER
+    return state, NO_BROKER if is_cut_off else _EXIT.get(row.state, 0)
+
+
+def _reason(row: SentRow) -> str:
+    return row.reason or _NO_ANSWER.get(row.answer, "")
 
 
 def inbox_view(row: InboxRow, gateway: Gateway, now: WallMs, preview: str = "") -> MessageView:
@@ -78,13 +112,13 @@ def inbox_view(row: InboxRow, gateway: Gateway, now: WallMs, preview: str = "") 
         short=short_id(row.msg_id),
         kind=row.kind,
         direction="in",
-        sender=gateway.roster.address(row.sender, row.from_host),
+        sender=gateway.coordination.correspondent(row),
         recipient=name,
         gid=row.gid,
         state=str(row.state),
-        reason=row.reason,
+        reason=row.reason or (gateway.pauses.word(row) if row.state is InboxState.WAITING else ""),
         detail=row.detail,
-        sentence=_inbox_sentence(row, name, gateway, now),
+        sentence=inbox_sentence(row, name, gateway, now),
         trace_id=row.trace_id,
         ts=row.ts,
         expires_at=row.expires_at,
@@ -94,11 +128,14 @@ def inbox_view(row: InboxRow, gateway: Gateway, now: WallMs, preview: str = "") 
         re=row.re,
         answered_by=None,
         exit_code=0,
-        preview=preview,
+        stale=row.stale,
+        host=gateway.settings.me.host,
+        sender_gid=row.sender,
+        preview=one_line(row.about, PREVIEW) or preview,
     )
 
 
-def journal_line(row: JournalRow, host: str) -> JournalLine:
+def journal_line(row: JournalRow, host: str, who: str = "") -> JournalLine:
     return JournalLine(
         at=row.at,
         what=row.what,
@@ -107,113 +144,14 @@ def journal_line(row: JournalRow, host: str) -> JournalLine:
         trace_id=row.trace_id or "",
         peer=row.peer,
         reason=row.reason,
-        detail=row.detail,
+        detail=_at_time(row) if row.what.startswith("due ") else row.detail,
         host=host,
+        who=who,
+        ms=row.ms,
     )
 
 
-def _clock(moment: int) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(moment / 1000))
-
-
-def ago(moment: int, now: WallMs) -> str:
-    """How long that is, in one unit."""
-    seconds = max(0, now - moment) // 1000
-    if seconds < 120:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
-
-
-def _sent_sentence(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str:  # noqa: C901 - a table
-    if row.answered_by:
-        return f"{recipient} answered it"
-    match row.state:
-        case SentState.ACCEPTED | SentState.WRITTEN:
-            return "on its way to the broker"
-        case SentState.OUTCOME_UNKNOWN:
-            why = row.reason or "the broker did not confirm it"
-            return f"unknown: it was written, but {why}; {row.to_host} is asked as soon as it is heard"
-        case SentState.CONFIRMED:
-            return _waiting(row, recipient, gateway, now)
-        case SentState.UNKNOWN:
-            return f"unknown: {row.reason}; {row.to_host} is asked again when it is heard"
-        case SentState.HELD:
-            return f"held at {row.to_host}: {recipient} has not taken it yet"
-        case SentState.INJECTED:
-            return f"put into {recipient} at {_clock(row.at)}" + (f" by {row.via}" if row.via else "")
-        case SentState.UNCONFIRMED:
-            why = row.detail or row.reason
-            return f"unconfirmed ({row.reason}): it may have reached {recipient}, nobody saw it ({why}); not repeated"
-        case SentState.DRAINED:
-            return f"{recipient} took it at {_clock(row.at)}"
-        case SentState.EXPIRED:
-            return f"expired: it was not, and will not be, delivered to {recipient}"
-        case SentState.RECALLED:
-            return f"recalled: it was not, and will not be, delivered to {recipient}"
-        case SentState.SUPERSEDED:
-            return "superseded by a later message of yours"
-        case _:
-            return _failed(row, recipient)
-
-
-def _waiting(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str:
-    if row.to_host == gateway.settings.me.host:
-        why, since = gateway.inbox.forward.why_waiting(row.gid)
-        return f"waits for {recipient}" + (f": {why}, {ago(since, now)}" if why and since else "")
-    if gateway.roster.is_silent(row.to_host, now):
-        peer = gateway.roster.peers.get(row.to_host)
-        silent = f"silent since {_clock(peer.heard_at)}" if peer and peer.heard_at else "never heard"
-        return f"waits ({row.to_host} {silent}, expires {_clock(row.expires_at)})"
-    note = gateway.outbox.view_note((row.msg_id, row.gid))
-    return f"waits at {row.to_host} for {recipient}" + (f" ({note} there)" if note else "")
-
-
-def _failed(row: SentRow, recipient: str) -> str:
-    if row.reason.startswith(REFUSED):
-        reason = row.reason.removeprefix(REFUSED).partition(" at ")[0]
-        sentence = f"{row.to_host} refused it: {reason}" + (f" ({row.detail})" if row.detail else "")
-        return sentence + (f". {_mend(reason, row)}" if reason in TRUST_REASONS else "")
-    match row.reason:
-        case "unroutable":
-            return f"failed: no inbox of {recipient} is on the broker; `fleettrio list` shows who is there"
-        case "nacked":
-            return f"failed: the inbox of {recipient} is full at the broker; try again later"
-        case "recipient-gone":
-            return f"failed: {recipient} is gone for good"
-        case _:
-            return f"failed: {row.reason}" + (f": {row.detail}" if row.detail else "")
-
-
-def _mend(reason: str, row: SentRow) -> str:
-    host = row.to_host
-    match reason:
-        case "unknown-host" | "key-generation":
-            return f"On {host}: `fleettrio host import FILE` with your fleet file (`fleettrio host export`)"
-        case "wrong-fleet":
-            return f"The two hosts are of different fleets: compare `fleettrio host list` here and on {host}"
-        case "revoked":
-            return REVOKED[0].upper() + REVOKED[1:]
-        case "not-authorised":
-            return "The owner of the fleet grants it: `fleettrio host add LINE --grants …`"
-        case _:
-            return f"Compare the keys: `fleettrio host list` here and on {host}"
-
-
-def _inbox_sentence(row: InboxRow, name: str, gateway: Gateway, now: WallMs) -> str:
-    match row.state:
-        case InboxState.WAITING:
-            why, since = gateway.inbox.forward.why_waiting(row.gid)
-            again = " (it was offered once already)" if row.repeat else ""
-            return f"waits for {name}{again}" + (f": {why}, {ago(since, now)}" if why and since else "")
-        case InboxState.INJECTING:
-            return f"is being put into {name}"
-        case InboxState.OFFERED:
-            return f"offered to {name}, not confirmed yet"
-        case InboxState.INJECTED:
-            return f"put into {name} at {_clock(row.at)}" + (f" by {row.via}" if row.via else "")
-        case InboxState.DRAINED:
-            return f"{name} took it at {_clock(row.at)}"
-        case InboxState.UNCONFIRMED:
-            return f"unconfirmed ({row.reason}): it may have reached {name}; never repeated by itself"
-        case _:
-            return f"{row.state}" + (f": {row.reason}" if row.reason else "")
+def _at_time(row: JournalRow) -> str:
+    """When what is put off is due: the store has it in milliseconds."""
+    at = row.detail.removeprefix("at ")
+    return f"at {dated(int(at), row.at)}" if at.isdecimal() else row.detail

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
-from fleettrio.broker.port import RawDelivery, RawPublish, SessionEvent, Verdict
+from fleettrio.broker.port import PublishVerdict, RawDelivery, RawPublish, SessionEvent
 from fleettrio.errors import SessionLost
 from fleettrio.ids import Seconds
 
-__all__ = ("AmqpChannel", "Link", "Refused")
+__all__ = ("AmqpChannel", "Decided", "Deliver", "Link", "Refused")
+
+
+Decided: TypeAlias = Callable[[list[PublishVerdict]], None]
+Deliver: TypeAlias = Callable[[list[RawDelivery]], None]
 
 
 class Refused(Exception):
@@ -41,10 +45,11 @@ class AmqpChannel(Protocol):
         answer: a cancelled call would close the channel.
         """
 
-    async def consume(
-        self, queue: str, *, prefetch: int, exclusive: bool, deliver: Callable[[RawDelivery], None]
-    ) -> str:
+    async def consume(self, queue: str, *, prefetch: int, exclusive: bool, deliver: Deliver) -> str:
         """Start a consumer and return its consumer tag; `deliver` must not block. Raises as `call` does."""
+
+    async def get(self, queue: str) -> RawDelivery | None:
+        """Take the head of `queue`, which is unacknowledged then; None when it is empty. Raises as `call` does."""
 
     def ack(self, delivery: int) -> None:
         """Hand over; a closed channel has given the delivery back and ignores it."""
@@ -52,8 +57,8 @@ class AmqpChannel(Protocol):
     def reject(self, delivery: int, *, requeue: bool) -> None:
         """Hand over, to the queue again or to the dead letters; as `ack`."""
 
-    def publish(self, message: RawPublish, decided: Callable[[Verdict, str], None]) -> None:
-        """Hand over, in order. `decided` is called once, with the verdict and its detail."""
+    def publish(self, messages: Sequence[RawPublish]) -> None:
+        """Hand over, in order, on a channel that was opened with `decided`: that is called with one verdict of each."""
 
 
 class Link(Protocol):
@@ -66,15 +71,22 @@ class Link(Protocol):
     @property
     def is_closed(self) -> bool: ...
 
+    @property
+    def lane(self) -> tuple[str, str]:
+        """As `BrokerSession.lane`."""
+
     def watch(self, lost: Callable[[SessionLost], None], tell: Callable[[SessionEvent], None]) -> None:
         """`lost` is called when the connection ends or no longer answers, `tell` when it is blocked and unblocked."""
 
     async def open_channel(
         self,
         *,
-        confirms: bool = False,
+        decided: Decided | None = None,
         closed: Callable[[AmqpChannel, str], None] | None = None,
         cancelled: Callable[[], None] | None = None,
     ) -> AmqpChannel:
-        """Open an AMQP channel. `closed` is called with it and the reason when it ends, `cancelled` when the broker
-        cancels its consumer. Raises `SessionLost`."""
+        """Open an AMQP channel, for publishing when somebody wants to hear what was `decided`.
+
+        `closed` is called with it and the reason when it ends, `cancelled` when the broker cancels its consumer. Raises
+        `SessionLost`.
+        """

@@ -8,6 +8,7 @@ can rotate; nothing but `host:port` is ever shown.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import ipaddress
 import ssl
 from pathlib import Path
@@ -17,7 +18,7 @@ from fleettrio.broker.port import BrokerSettings
 from fleettrio.errors import ConfigError, LoginRefused
 from fleettrio.private_files import read_private
 
-__all__ = ("Address", "addresses", "tls_context", "uri_problems")
+__all__ = ("Address", "addresses", "is_refused", "tls_context", "uri_problems")
 
 _PORTS = {"amqp": 5672, "amqps": 5671}
 
@@ -71,7 +72,7 @@ def uri_problems(settings: BrokerSettings) -> list[str]:
             parts = urlsplit(uri)
             _ = parts.port
         except ValueError:
-            complaint = "is no URI"
+            complaint = "is not a URI"
         else:
             complaint = _complaint(parts, settings)
         if complaint:
@@ -127,3 +128,9 @@ def tls_context(ca_file: str) -> ssl.SSLContext:
         raise ConfigError([f"broker.ca_file: {ca_file} cannot be used: {error.strerror or error}"]) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether nobody listens there. For a name with several addresses the error is one text, without a number."""
+    number = errno.ECONNREFUSED
+    return isinstance(error, OSError) and (error.errno == number or f"[Errno {number}]" in str(error))

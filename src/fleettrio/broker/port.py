@@ -1,17 +1,18 @@
-"""What a broker session is to the rest of fleettrio. `amqp.py` is the real one, `memory.py` will be the model.
+"""What a broker session is to the rest of fleettrio. `amqp.py` is the real one, `memory.py` the model.
 
 Nothing here knows AMQP libraries or asyncio. Hand-overs (`ack`, `reject`, `publish`) never block and never raise for a
 lost link: what came of a publish arrives as a `PublishVerdict`, what became of the session as the end of `run`.
+Verdicts and deliveries come in lists, as many as the broker's words that were heard together; no list is empty.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+import msgspec
 import trio
 
 from fleettrio.core.topology import Binding, Exchange, Queue
@@ -19,6 +20,7 @@ from fleettrio.ids import Seconds, Tag
 from fleettrio.wire.headers import RawHeaders
 
 __all__ = (
+    "CONTENT_TYPE",
     "BrokerSession",
     "BrokerSettings",
     "ConsumerCancelled",
@@ -35,6 +37,9 @@ __all__ = (
 )
 
 
+CONTENT_TYPE = "application/octet-stream"
+
+
 class Verdict(enum.StrEnum):
     """What became of one publish. Exactly one per publish; a late one may follow `UNKNOWN`."""
 
@@ -44,8 +49,7 @@ class Verdict(enum.StrEnum):
     UNKNOWN = "outcome-unknown"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
+class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach the broker. URIs never appear in a log; `user` and `password_file` are read at each connect."""
 
     uris: tuple[str, ...]
@@ -56,10 +60,11 @@ class BrokerSettings:
     heartbeat_s: int = 10
     call_limit_s: float = 4.0
     connect_limit_s: float = 4.0
+    fast_lane: bool = True
+    """False: the stock lane, whatever is installed."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RawDelivery:
+class RawDelivery(msgspec.Struct, frozen=True, gc=False):
     """One delivery as the broker handed it over; nothing in it has been checked."""
 
     tag: Tag
@@ -71,8 +76,7 @@ class RawDelivery:
     body: bytes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RawPublish:
+class RawPublish(msgspec.Struct, frozen=True, gc=False):
     """One message for the broker. `id` names it in its verdict and is unique in the life of the daemon."""
 
     id: int
@@ -86,27 +90,23 @@ class RawPublish:
     body: bytes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PublishVerdict:
+class PublishVerdict(msgspec.Struct, frozen=True, gc=False):
     id: int
     verdict: Verdict
     detail: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LinkBlocked:
+class LinkBlocked(msgspec.Struct, frozen=True):
     """The broker raised an alarm: it reads nothing more from the publishing connection."""
 
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LinkUnblocked:
+class LinkUnblocked(msgspec.Struct, frozen=True):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ConsumerCancelled:
+class ConsumerCancelled(msgspec.Struct, frozen=True):
     """The broker ended a consumer (its queue was deleted), or the consumer's AMQP channel closed."""
 
     queue: str
@@ -131,8 +131,12 @@ class BrokerSession(Protocol):
     """
 
     epoch: int
-    verdicts: trio.MemoryReceiveChannel[PublishVerdict]
+    verdicts: trio.MemoryReceiveChannel[list[PublishVerdict]]
     events: trio.MemoryReceiveChannel[SessionEvent]
+
+    @property
+    def lane(self) -> tuple[str, str]:
+        """Which way publishes and deliveries go, `fast`, `stock` or `model`, and why it is not the fast one."""
 
     @property
     def last_heard(self) -> Seconds:
@@ -147,7 +151,12 @@ class BrokerSession(Protocol):
         """
 
     async def consume(
-        self, queue: str, *, prefetch: int, deliveries: trio.MemorySendChannel[RawDelivery], exclusive: bool = True
+        self,
+        queue: str,
+        *,
+        prefetch: int,
+        deliveries: trio.MemorySendChannel[list[RawDelivery]],
+        exclusive: bool = True,
     ) -> None:
         """Start the consumer of `queue` on an AMQP channel of its own. Raises `ConsumerLocked`, `SessionLost`."""
 
@@ -157,11 +166,29 @@ class BrokerSession(Protocol):
     async def unbind(self, bindings: Sequence[Binding]) -> None:
         """Remove bindings; one that is not there is no error."""
 
+    def in_hand(self, queue: str) -> int:
+        """Deliveries of the consumer of `queue`, also of one that was stopped, that nobody has settled."""
+
     async def delete_queue(self, queue: str, *, if_empty: bool = True) -> bool:
-        """Delete a queue of ours; False when it still has messages."""
+        """Delete a queue of ours; False when it still has messages. Comes behind whatever was settled before.
+
+        What is in hand counts for nothing and goes with the queue: settle it first (`in_hand`).
+        """
 
     async def message_count(self, queue: str) -> int | None:
         """Ready messages in `queue`, None when it does not exist."""
+
+    async def get(self, queue: str) -> RawDelivery | None:
+        """Take the head of `queue` without a consumer; None when it has no ready message.
+
+        What was taken is ours (`ack`, `reject`) until `release(queue)` or the session's end gives the rest back, in
+        order and marked redelivered: take, look and release is how a queue is browsed, by one at a time. Raises
+        `ConsumerLocked` (403, 405), `SessionLost`; also for a queue that does not exist, which `message_count` tells.
+        Cancellation waits for the answer.
+        """
+
+    async def release(self, queue: str) -> None:
+        """Give back what `get` took from `queue` and nobody settled. No-op when there is nothing."""
 
     def ack(self, tag: Tag) -> None:
         """Acknowledge; a tag of another epoch is dropped (the broker requeued that delivery long ago)."""
@@ -170,7 +197,10 @@ class BrokerSession(Protocol):
         """Reject to the dead letters; a tag of another epoch is dropped."""
 
     def publish(self, messages: Sequence[RawPublish]) -> None:
-        """Hand over, in order. Each gets exactly one verdict, `UNKNOWN` at the latest when the session ends."""
+        """Hand over, in order. Each gets exactly one verdict, `UNKNOWN` at the latest when the session ends.
+
+        One whose id is open already is our bug, and none of `messages` is handed over: `ProtocolMisuse`.
+        """
 
     async def run_until_lost(self) -> None:
         """Return never: raises `SessionLost` with the reason when either connection is gone."""

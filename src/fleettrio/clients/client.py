@@ -12,7 +12,7 @@ import msgspec
 
 from fleettrio import __version__
 from fleettrio.api.schema import METHODS, Hello, Welcome
-from fleettrio.errors import FleetTrioError
+from fleettrio.errors import NO_DAEMON, USAGE, FleetTrioError
 
 __all__ = ("REQUEST_LIMIT", "CallFailed", "Client", "ConnectionLost", "DaemonMissing")
 
@@ -27,13 +27,13 @@ _ANSWER_S = 75.0
 class DaemonMissing(FleetTrioError):
     """Nobody answers on the socket."""
 
-    exit_code = 7
+    exit_code = NO_DAEMON
 
 
 class ConnectionLost(FleetTrioError):
     """The daemon went, or fell silent, while it had a request in hand: it may or may not have been carried out."""
 
-    exit_code = 7
+    exit_code = NO_DAEMON
 
 
 class CallFailed(FleetTrioError):
@@ -117,7 +117,7 @@ class Client:
                 f"the request is {len(line)} bytes long, at most {REQUEST_LIMIT} go through",
                 hint="send a smaller body, or send the path of a file",
                 reason="too-large",
-                exit_code=2,
+                exit_code=USAGE,
             )
         self._connection.settimeout(limit_s)
         # A daemon that refuses us may close before it has read all: its reason is still there to be read.

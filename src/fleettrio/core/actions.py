@@ -6,179 +6,105 @@ stops at the first that fails and reports it (`StoreFailed`): nothing is acknowl
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import cast
 
-from fleettrio.core.rows import Entity, InboxRow, Peer, PeerEntity, SentRow
+import msgspec
+
+from fleettrio.core.entity import Entity
+from fleettrio.core.records import (
+    RECORDED,
+    Commit,
+    DropBody,
+    DropDue,
+    DropEntity,
+    ForgetPeer,
+    KeepBody,
+    Note,
+    Record,
+    RecordClaim,
+    RecordDue,
+    RecordEntity,
+    RecordKey,
+    RecordPeer,
+    RecordPeerEntities,
+    RecordSent,
+    RecordSetting,
+    RecordSpawn,
+    StoreAction,
+    may_wait,
+)
+from fleettrio.core.rows import InboxRow, SentRow
+from fleettrio.core.spawned import SpawnRow
 from fleettrio.core.topology import InboxQueue
-from fleettrio.ids import Gid, HostId, MsgId, Tag, TraceId
+from fleettrio.ids import Gid, MsgId, Tag, TraceId
 from fleettrio.wire.envelope import Envelope
 
 __all__ = (
     "RECORDED",
     "Ack",
     "Action",
+    "AtCoordinator",
     "CloseInbox",
     "Commit",
+    "DropBody",
+    "DropDue",
     "DropEntity",
+    "EndAgent",
     "EndSession",
     "Fail",
     "ForgetPeer",
     "Inject",
+    "KeepBody",
+    "Launch",
     "Load",
+    "LoadTrace",
+    "LookAtTree",
     "Note",
+    "Notify",
+    "Nudge",
     "OpenInbox",
     "PauseInbox",
     "ProbeStore",
     "Publish",
     "Record",
+    "RecordClaim",
+    "RecordDue",
     "RecordEntity",
     "RecordKey",
     "RecordPeer",
     "RecordPeerEntities",
     "RecordSent",
     "RecordSetting",
+    "RecordSpawn",
     "Reject",
-    "Requeue",
+    "Relay",
     "Reserve",
     "Resolve",
     "StoreAction",
     "WatchEntity",
+    "may_wait",
+    "parted",
 )
-
-
-# --- store: recorded before anything that follows in the list -----------------------------------
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Commit:
-    """Write the message into the bus and its row into the ledger, in one transaction."""
-
-    row: InboxRow
-    header: bytes
-    body: bytes
-    sig: bytes
-    proof: bytes
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Record:
-    """Write the row as it is now (insert or replace); the body, if any, stays.
-
-    `before` is what the row was: the core goes back to it when the store cannot record the change.
-    """
-
-    row: InboxRow
-    before: InboxRow | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordSent:
-    """Write the sender's row as it is now. `before` as in `Record`."""
-
-    row: SentRow
-    before: SentRow | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordKey:
-    """Remember which messages an idempotency key stands for."""
-
-    key: str
-    sender: Gid
-    msg_ids: tuple[MsgId, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordEntity:
-    entity: Entity
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DropEntity:
-    gid: Gid
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordPeer:
-    peer: Peer
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordPeerEntities:
-    """Write these entities of `host`; with `replace` the others of that host are removed."""
-
-    host: HostId
-    entities: tuple[PeerEntity, ...]
-    replace: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ForgetPeer:
-    host: HostId
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordSetting:
-    key: str
-    value: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Note:
-    """A journal row about something that has no row of its own: a refusal, a contradiction."""
-
-    what: str
-    msg_id: MsgId | None
-    gid: Gid | None
-    trace_id: TraceId | None
-    peer: str
-    reason: str
-    detail: str = ""
-    alarm: bool = False
-
-
-StoreAction = (
-    Commit
-    | Record
-    | RecordSent
-    | RecordKey
-    | RecordEntity
-    | DropEntity
-    | RecordPeer
-    | RecordPeerEntities
-    | ForgetPeer
-    | RecordSetting
-    | Note
-)
-RECORDED = tuple(StoreAction.__args__)
-"""The store actions as types, for `isinstance`."""
 
 
 # --- broker -------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(msgspec.Struct, frozen=True, gc=False):
     tag: Tag
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(msgspec.Struct, frozen=True):
     """Reject to the dead letters."""
 
     tag: Tag
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Requeue:
-    """Give a delivery back to its queue: it could not be recorded."""
+class Publish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Sign, record `sent` with its signature, hand to the broker: in that order, in batches.
 
-    tag: Tag
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
-    """Sign, record `sent` (if any) with its signature, hand to the broker: in that order, in batches.
+    `sent` has the row of each recipient that is known, all with the one header; none for what nobody waits for.
 
     An empty `envelope.msg_id` is minted by the publisher (notices, control, presence): nobody correlates by it.
     """
@@ -189,67 +115,105 @@ class Publish:
     persistent: bool
     envelope: Envelope
     body: bytes
-    sent: SentRow | None = None
+    sent: tuple[SentRow, ...] = ()
     keyed: RecordKey | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class OpenInbox:
+class Relay(msgspec.Struct, frozen=True):
+    """Publish bytes that another host signed, unchanged. Its verdict comes as any publish's."""
+
+    id: int
+    exchange: str
+    routing_key: str
+    persistent: bool
+    expiration_ms: int
+    headers: Mapping[str, bytes | str]
+    body: bytes
+
+
+class OpenInbox(msgspec.Struct, frozen=True):
     """Declare, bind and consume the broker queue of an entity (and do so again in every session)."""
 
     owner: InboxQueue
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PauseInbox:
+class PauseInbox(msgspec.Struct, frozen=True):
     """Stop consuming: `basic.cancel`, then what is in hand goes back in order."""
 
     gid: Gid
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CloseInbox:
+class CloseInbox(msgspec.Struct, frozen=True):
     """Reap: unbind, drain to the dead letters, delete when empty."""
 
     owner: InboxQueue
 
 
+class EndSession(msgspec.Struct, frozen=True):
+    """The broker sessions are useless: drop them; their supervisors open the next ones when they may."""
+
+    reason: str
+
+
+class AtCoordinator(msgspec.Struct, frozen=True):
+    """Do this in the session at the coordinator's broker, not in the one at the fleet's."""
+
+    action: Ack | Reject | Publish | Relay | OpenInbox | PauseInbox
+
+
 # --- this host ----------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WatchEntity:
+class WatchEntity(msgspec.Struct, frozen=True):
     """An entity came, changed or left (`present=False`): start, renew or end its delivery task."""
 
     entity: Entity
     present: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reserve:
+class Launch(msgspec.Struct, frozen=True):
+    """Start this agent, or, with `again`, find it as the last process left it: comes back as `Launched`, then
+    `SpawnReady`; or `SpawnFailed`; or, for one that was ready before, `Adopted`."""
+
+    row: SpawnRow
+    entity: Entity
+    again: bool = False
+
+
+class EndAgent(msgspec.Struct, frozen=True):
+    """End what was started under this id, wherever its start has got to; comes back as `AgentEnded`."""
+
+    row: SpawnRow
+
+
+class Reserve(msgspec.Struct, frozen=True):
     """Ask the agent's transport whether this message could be put in now."""
 
     row: InboxRow
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Inject:
+class LookAtTree(msgspec.Struct, frozen=True):
+    """Look at the work tree of an entity for these messages, within a second in all; come back with `TreeLookedAt`."""
+
+    gid: Gid
+    rows: tuple[InboxRow, ...]
+
+
+class Inject(msgspec.Struct, frozen=True):
     """Write: the row is committed as `injecting`. Runs to its end."""
 
     row: InboxRow
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Resolve:
+class Resolve(msgspec.Struct, frozen=True):
     """End a waiting call with its result, one of `core.calls`."""
 
     call: int
     result: object
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fail:
-    """End a waiting call with an error a person can act on. `code` is the CLI's exit code."""
+class Fail(msgspec.Struct, frozen=True):
+    """End a waiting call with an error a person can act on. `code` is the exit code (`errors`)."""
 
     call: int
     code: int
@@ -258,8 +222,7 @@ class Fail:
     hint: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Load:
+class Load(msgspec.Struct, frozen=True):
     """Read these rows from the store (recipient's and sender's) and come back with `Loaded`."""
 
     ask: int
@@ -267,14 +230,31 @@ class Load:
     sent: tuple[tuple[MsgId, Gid], ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EndSession:
-    """This broker session is useless: drop it; the supervisor opens the next one when it may."""
+class LoadTrace(msgspec.Struct, frozen=True):
+    """Read what the store has of a trace and come back with `TraceRead`."""
 
-    reason: str
+    ask: int
+    trace_id: TraceId
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+class Nudge(msgspec.Struct, frozen=True):
+    """Type one line into the pane of a client that fetches its mail; comes back as `nudges.Nudged`."""
+
+    gid: Gid
+    waiting: tuple[tuple[str, int], ...]
+    """What waits for it: how much from whom."""
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell the person at this host, by the ways that were configured (`news`)."""
+
+    what: str
+    text: str
+    """One sentence; words of peers in it are not cleaned yet."""
+    about: tuple[MsgId, Gid] | None = None
+    """The message that came, whose body is told where that is wanted."""
+
+
 class ProbeStore:
     """Try whether the store takes writes again; `StoreRecovered` when it does."""
 
@@ -283,17 +263,36 @@ Action = (
     StoreAction
     | Ack
     | Reject
-    | Requeue
     | Publish
+    | Relay
     | OpenInbox
     | PauseInbox
     | CloseInbox
+    | AtCoordinator
     | WatchEntity
+    | Launch
+    | EndAgent
     | Reserve
+    | LookAtTree
     | Inject
     | Resolve
     | Fail
     | Load
+    | LoadTrace
+    | Notify
+    | Nudge
     | EndSession
     | ProbeStore
 )
+
+
+def parted(actions: Iterable[Action]) -> tuple[list[StoreAction], list[Action]]:
+    """The store actions, and the hand-overs, each in the order in which they were decided."""
+    records: list[StoreAction] = []
+    hand_overs: list[Action] = []
+    for action in actions:
+        if type(action) in RECORDED:
+            records.append(cast(StoreAction, action))
+        else:
+            hand_overs.append(action)
+    return records, hand_overs

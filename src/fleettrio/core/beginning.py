@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Mapping
 
-from fleettrio.core.actions import Action, Note, RecordSetting
+import msgspec
+
 from fleettrio.core.compose import Identity
+from fleettrio.core.entity import Entity
 from fleettrio.core.ledger import Limits
-from fleettrio.core.rows import Entity, InboxRow, Peer, PeerEntity, SentRow
-from fleettrio.ids import Now, TraceId, WallMs
-from fleettrio.wire.fleetfile import Fleet
+from fleettrio.core.peer import Peer, PeerEntity
+from fleettrio.core.rows import Claim, Due, InboxRow, Key, SentRow
+from fleettrio.core.spawned import Spawnable, SpawnRow
+from fleettrio.ids import TraceId, WallMs
+from fleettrio.wire.fleet import Fleet
 
-__all__ = ("Kept", "Settings", "begin_epoch")
-
-MOST_AHEAD_MS = 24 * 60 * 60 * 1000
-"""An epoch further ahead of the wall clock than this was taken from a clock that was wrong."""
+__all__ = ("Coordinator", "Kept", "Settings")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Coordinator(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this host is among leads (`coordination`)."""
+
+    me: Identity
+    """Of the same host, under the coordinator's fleet id."""
+    coord_id: str
+    lead: str
+    """The name of the agent here that is the lead."""
+    fleet: Fleet
+    """The coordinator's: it pairs coordIds with hosts."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a gateway is told once, at its start."""
 
     me: Identity
@@ -26,36 +38,43 @@ class Settings:
     version: str
     standalone: bool
     epoch: int
-    """The number of this process, above the stored one of the last; `begin_epoch` judges it."""
+    """The number of this process, above the stored one of the last (`epochs`)."""
     trace_id: TraceId
     """Under which presence and its questions go."""
     born: WallMs
     """When the store was made: an older brief may have been typed already (`ledger-lost`)."""
     highest_wall: WallMs = WallMs(0)
     """The highest wall time that the last processes saw (`wallmark`)."""
+    paused: str = ""
+    """What was paused when the last process ended (`pauses`)."""
     limits: Limits = Limits()
     body_limit: int = 256 * 1024
+    profiles: tuple[Spawnable, ...] = ()
+    """What may be started here."""
+    person_seen: WallMs = WallMs(0)
+    """When the person was last at this host (`beside`)."""
+    news: tuple[str, ...] = ()
+    """What the person wants to be told of (`news`)."""
+    coordinator: Coordinator | None = None
+    no_coordinator: str = ""
+    """Why there is none, though one is configured."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """What the store held when the daemon started."""
 
     entities: tuple[Entity, ...] = ()
     inbox: tuple[InboxRow, ...] = ()
+    landed: tuple[InboxRow, ...] = ()
+    """The newest that were put into each entity, or handed to it, oldest first (`depth`)."""
     sent: tuple[SentRow, ...] = ()
     peers: tuple[Peer, ...] = ()
     others: tuple[PeerEntity, ...] = ()
+    spawns: tuple[SpawnRow, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    dues: tuple[Due, ...] = ()
+    untold: tuple[SentRow, ...] = ()
+    """What failed and its sender was not told of (`failures`)."""
+    owed: Mapping[Key, bytes] = msgspec.field(default_factory=dict)
+    """Bodies of messages of ours that are to be sent again."""
     seq: int = 0
-
-
-def begin_epoch(settings: Settings, now: Now) -> tuple[int, list[Action]]:
-    """The epoch that this process goes by, recorded: the given one, unless a wrong clock left it behind.
-
-    Nobody takes what is said under an epoch far ahead, so one that is begins anew at the wall clock, with a note.
-    """
-    if settings.epoch <= now.wall + MOST_AHEAD_MS:
-        return settings.epoch, [RecordSetting("epoch", str(settings.epoch))]
-    text = f"{settings.epoch} is from a clock that was ahead; this host begins anew at {now.wall}"
-    note = Note("epoch", None, None, settings.trace_id, settings.me.host, "clock", text, alarm=True)
-    return now.wall, [RecordSetting("epoch", str(now.wall)), note]

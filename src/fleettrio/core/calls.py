@@ -8,59 +8,64 @@ spoken, or nothing can come any more.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
 
-from fleettrio.core.actions import Action, Resolve
-from fleettrio.core.rows import Entity, SentRow, SentState
-from fleettrio.ids import Gid, HostId, MsgId
+import msgspec
+
+from fleettrio.core.entity import Entity
+from fleettrio.core.rows import ENDED, InboxRow, Key, SentRow, SentState
+from fleettrio.ids import Gid, HostId
 
 __all__ = (
+    "NOBODY",
     "NO_VERDICT_YET",
     "Accepted",
     "AttachedAs",
-    "Key",
+    "HandoutCall",
     "Offered",
     "PongHeard",
     "PullCall",
     "SendCall",
+    "TraceHeard",
+    "Unanswered",
     "WaitCall",
     "WaitOver",
-    "Waits",
 )
 
-Key = tuple[MsgId, Gid]
-
+NOBODY = 0
+"""The call of what this host sends by itself: nobody waits for what comes of it."""
 NO_VERDICT_YET = frozenset({SentState.ACCEPTED, SentState.WRITTEN})
 NO_RECEIPT_YET = NO_VERDICT_YET | {SentState.OUTCOME_UNKNOWN, SentState.CONFIRMED, SentState.UNKNOWN}
 NO_ANSWER_COMES = frozenset({SentState.FAILED, SentState.EXPIRED, SentState.RECALLED, SentState.SUPERSEDED})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """Result of a send, reply or retry: every recipient has a verdict."""
 
     rows: tuple[SentRow, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(msgspec.Struct, frozen=True):
     """Result of a pull: these messages, confirmed by the client's `confirm(cursor)`."""
 
     keys: tuple[Key, ...]
     cursor: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WaitOver:
-    """Result of a wait: how the messages stand, and the answers offered with `cursor`."""
+class WaitOver(msgspec.Struct, frozen=True):
+    """Result of a wait: how the messages stand, and the answers offered with `cursor`.
+
+    `questions` were asked of the waiting one meanwhile: they are shown to it, and it goes on waiting.
+    """
 
     rows: tuple[SentRow, ...]
     answers: tuple[Key, ...]
     cursor: int
+    questions: tuple[Key, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PongHeard:
+class PongHeard(msgspec.Struct, frozen=True):
     host: HostId
     rtt_ms: float
     version: str
@@ -68,8 +73,20 @@ class PongHeard:
     refused: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AttachedAs:
+class TraceHeard(msgspec.Struct, frozen=True):
+    """What each host that answered told of a trace, and whether it has more; then those that did not answer."""
+
+    answers: Mapping[HostId, tuple[tuple[Mapping[str, Any], ...], bool]]
+    silent: tuple[HostId, ...]
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """Messages that an agent took in the turn that is about to end, and did not answer."""
+
+    rows: tuple[InboxRow, ...]
+
+
+class AttachedAs(msgspec.Struct, frozen=True):
     entity: Entity
 
 
@@ -80,114 +97,70 @@ class PullCall:
     gid: Gid
     limit: int
     sender: Gid | None
+    wait: bool = True
+    """False: over at once when nothing is there."""
+    only_questions: bool = False
+    """Of an agent that messages are pushed into: the rest it takes by a `HandoutCall` of the same number."""
 
 
-@dataclasses.dataclass(slots=True)
+class HandoutCall(msgspec.Struct, frozen=True):
+    """A call of an agent that takes what may land in it (`handouts`)."""
+
+    call: int
+    session: str
+    gid: Gid
+    whens: frozenset[str]
+    room: int
+    most: int
+    via: str
+    sender: Gid | None = None
+    wait: bool = True
+
+
+@dataclasses.dataclass(slots=True, eq=False)
 class SendCall:
     """A send, reply or retry: over when every recipient has a verdict."""
 
     call: int
     rows: dict[Key, SentRow]
+    pending: set[Key] = dataclasses.field(init=False)
+    """What is waited for still."""
+
+    def __post_init__(self) -> None:
+        self.pending = {key for key, row in self.rows.items() if self.waits_for(row)}
 
     @property
     def is_over(self) -> bool:
-        return all(row.state not in NO_VERDICT_YET for row in self.rows.values())
+        return not self.pending
+
+    def waits_for(self, row: SentRow) -> bool:
+        return row.state in NO_VERDICT_YET
+
+    def changed(self, key: Key, row: SentRow) -> None:
+        self.rows[key] = row
+        if self.waits_for(row):
+            self.pending.add(key)
+        else:
+            self.pending.discard(key)
+
+    def result(self) -> Accepted | WaitOver:
+        return Accepted(tuple(self.rows.values()))
 
 
-@dataclasses.dataclass(slots=True)
-class WaitCall:
-    call: int
+@dataclasses.dataclass(slots=True, eq=False)
+class WaitCall(SendCall):
+    """Over when every message has what is waited for, or cannot get it any more."""
+
     session: str
     gid: Gid
-    rows: dict[Key, SentRow]
     until: str
 
-    @property
-    def is_over(self) -> bool:
-        """True when every message waited for has what is waited for, or cannot get it any more."""
+    def waits_for(self, row: SentRow) -> bool:
         if self.until == "delivered":
-            return all(row.state not in NO_RECEIPT_YET for row in self.rows.values())
+            return row.state in NO_RECEIPT_YET
         if self.until == "final":
-            return all(not row.recalling for row in self.rows.values())
-        return all(row.answered_by is not None or row.state in NO_ANSWER_COMES for row in self.rows.values())
+            return row.recalling
+        return row.answered_by is None and row.answer != ENDED and row.state not in NO_ANSWER_COMES
 
-
-class Waits:
-    """The waiting calls of this host's clients."""
-
-    def __init__(self) -> None:
-        self._waits: dict[int, WaitCall] = {}
-        self._pulls: dict[int, PullCall] = {}
-        self._sends: dict[int, SendCall] = {}
-
-    def add_send(self, send: SendCall) -> list[Action]:
-        """Wait for the verdicts of a send; over at once when they are there."""
-        if send.is_over:
-            return [Resolve(send.call, Accepted(tuple(send.rows.values())))]
-        self._sends[send.call] = send
-        return []
-
-    def end_sends_of(self, key: Key) -> list[int]:
-        """The calls that wait for the verdict of a message that could not even be recorded."""
-        calls = [send.call for send in self._sends.values() if key in send.rows]
-        for call in calls:
-            del self._sends[call]
-        return calls
-
-    def add_wait(self, wait: WaitCall) -> None:
-        self._waits[wait.call] = wait
-
-    def add_pull(self, pull: PullCall) -> None:
-        self._pulls[pull.call] = pull
-
-    def end(self, call: int) -> None:
-        self._waits.pop(call, None)
-        self._pulls.pop(call, None)
-        self._sends.pop(call, None)
-
-    def end_session(self, session: str) -> None:
-        self._waits = {call: wait for call, wait in self._waits.items() if wait.session != session}
-        self._pulls = {call: pull for call, pull in self._pulls.items() if pull.session != session}
-
-    def answer_wait(self, gid: Gid, re: MsgId | None, by: Gid) -> WaitCall | None:
-        """The call of `gid` that waits for an answer to `re` by the one whom it was sent to."""
-        for wait in self._waits.values():
-            if wait.gid == gid and wait.until == "answer" and (re, by) in wait.rows:
-                return wait
-        return None
-
-    def pull_for(self, gid: Gid, sender: Gid) -> PullCall | None:
-        """The pull of `gid` that is open and takes mail of `sender`; the one that waits longest."""
-        for pull in self._pulls.values():
-            if pull.gid == gid and pull.sender in (None, sender):
-                return pull
-        return None
-
-    def over_already(self, wait: WaitCall) -> list[Action]:
-        """End a call that has nothing to wait for."""
-        if not wait.is_over or wait.call not in self._waits:
-            return []
-        self.end(wait.call)
-        return [Resolve(wait.call, WaitOver(tuple(wait.rows.values()), (), 0))]
-
-    def is_pulling(self, call: int) -> bool:
-        return call in self._pulls
-
-    def nothing_there(self, call: int) -> list[Action]:
-        """End a pull that does not wait and found nothing."""
-        self.end(call)
-        return [Resolve(call, Offered((), 0))]
-
-    def on_sent_changed(self, row: SentRow) -> Iterable[Action]:
-        """A sent message changed: calls that waited for just that are over."""
-        key = (row.msg_id, row.gid)
-        for send in [s for s in self._sends.values() if key in s.rows]:
-            send.rows[key] = row
-            if send.is_over:
-                self.end(send.call)
-                yield Resolve(send.call, Accepted(tuple(send.rows.values())))
-        for wait in [w for w in self._waits.values() if key in w.rows]:
-            wait.rows[key] = row
-            if wait.is_over:
-                self.end(wait.call)
-                yield Resolve(wait.call, WaitOver(tuple(wait.rows.values()), (), 0))
+    def result(self) -> Accepted | WaitOver:
+        return WaitOver(tuple(self.rows.values()), (), 0)

@@ -5,21 +5,29 @@ An empty `msg_id` is minted by the publisher; only messages, which people and ou
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 
+import msgspec
+
+from fleettrio._accel import leaf_of
 from fleettrio.core import topology
-from fleettrio.core.rows import Entity
-from fleettrio.ids import FleetId, Gid, HostId, MsgId, Now, TraceId, WallMs
+from fleettrio.core.entity import Entity
+from fleettrio.core.rows import SentRow, SentState
+from fleettrio.ids import FleetId, Gid, HostId, Leaf, MsgId, Now, TraceId, WallMs
 from fleettrio.wire.envelope import Envelope, Kind, default_lifetime_ms
 from fleettrio.wire.gids import GATEWAY_SALT, HUMAN_SALT, derive_gid
 
-__all__ = ("Identity", "control", "exchange_for", "human_of", "message", "presence")
+__all__ = ("Identity", "control", "exchange_for", "gateway_of", "human_of", "message", "presence", "sent_row")
 
 _NO_MSG_ID = MsgId("")
+_EXCHANGES: dict[str, str] = {
+    **dict.fromkeys((Kind.SEND, Kind.REPLY, Kind.ASK, Kind.ANSWER, Kind.BROADCAST), topology.MSG),
+    Kind.PRESENCE: topology.ROSTER,
+    Kind.COORD: topology.OPS,
+}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """Who this gateway is on the wire."""
 
     host: HostId
@@ -33,7 +41,7 @@ def message(
     me: Identity,
     kind: str,
     sender: Entity,
-    to: Gid,
+    to: str,
     *,
     msg_id: MsgId,
     trace_id: TraceId,
@@ -57,6 +65,28 @@ def message(
     )
 
 
+def sent_row(envelope: Envelope, header: bytes, body: bytes, gid: Gid, host: HostId) -> SentRow:
+    """The sender's row of a message to `gid` on `host`, before anything came of it."""
+    return SentRow(
+        msg_id=envelope.msg_id,
+        gid=gid,
+        to_host=host,
+        sender=envelope.sender,
+        kind=envelope.kind,
+        leaf=Leaf(leaf_of(header, body)),
+        header=header,
+        trace_id=envelope.trace_id,
+        ts=envelope.ts,
+        expires_at=envelope.expires_at,
+        state=SentState.ACCEPTED,
+        at=envelope.ts,
+        re=envelope.re,
+        to="" if envelope.to == gid else envelope.to,
+        turn_id=envelope.turn_id or "",
+        wants_reply=envelope.expects_reply,
+    )
+
+
 def control(
     me: Identity, kind: Kind, to_host: HostId, *, trace_id: TraceId, now: Now, re: MsgId | None = None
 ) -> Envelope:
@@ -69,16 +99,20 @@ def presence(me: Identity, entity: Gid | None, *, trace_id: TraceId, now: Now) -
     return _of_gateway(me, Kind.PRESENCE, f"roster.{me.host}.{entity or '_gateway'}", trace_id, now, None)
 
 
+@functools.lru_cache(maxsize=1_024)
 def human_of(fleet_id: FleetId, host: HostId) -> Gid:
     """The gid of the person at `host`."""
     return derive_gid(fleet_id, host, HUMAN_SALT)
 
 
+def gateway_of(fleet_id: FleetId, host: HostId) -> Gid:
+    """The gid of the gateway of `host`."""
+    return derive_gid(fleet_id, host, GATEWAY_SALT)
+
+
 def exchange_for(kind: str) -> str:
-    """The exchange that carries `kind` (`30-broker`)."""
-    if kind in (Kind.SEND, Kind.REPLY, Kind.ASK, Kind.ANSWER, Kind.BROADCAST):
-        return topology.MSG
-    return topology.ROSTER if kind == Kind.PRESENCE else topology.CONTROL
+    """The exchange that carries `kind` (`core.topology`)."""
+    return _EXCHANGES.get(kind, topology.CONTROL)
 
 
 def _of_gateway(me: Identity, kind: Kind, to: str, trace_id: TraceId, now: Now, re: MsgId | None) -> Envelope:

@@ -5,98 +5,98 @@ Ids, salts and nonces are minted by the shell and come in here. An event that a 
 
 from __future__ import annotations
 
-import dataclasses
-
-from fleettrio.core.rows import Entity, InboxRow, SentRow
+from fleettrio.core.actions import StoreAction
+from fleettrio.core.drift import Drift
+from fleettrio.core.entity import Entity
+from fleettrio.core.requests import CallId, Request
+from fleettrio.core.rows import InboxRow, JournalRow, SentRow
+from fleettrio.core.rules import Event
 from fleettrio.core.topology import QueueOwner
-from fleettrio.ids import Gid, HostId, MsgId, Seconds, Tag, TraceId
-from fleettrio.wire.fleetfile import Fleet
+from fleettrio.ids import Gid, MsgId, Seconds, Tag
+from fleettrio.wire.fleet import Fleet
 from fleettrio.wire.signing import Refusal, VerifiedEnvelope
 
 __all__ = (
+    "Adopted",
+    "AgentEnded",
+    "AgentFoundReady",
     "AgentNotReady",
     "AgentReserved",
     "AgentSeen",
     "Arrived",
     "Attached",
     "BeatDue",
-    "CallEnded",
-    "CancelAsked",
     "ClockAccepted",
-    "Confirmed",
+    "ControlLocked",
     "Detached",
     "DuplicateArrived",
     "Event",
+    "FromCoordinator",
     "InboxBound",
     "InboxTrouble",
     "Injected",
+    "Launched",
+    "Leaving",
     "LinkBlocked",
     "LinkHeard",
     "LinkUnblocked",
     "LoadFailed",
     "Loaded",
-    "PingAsked",
     "PublishHanded",
     "PublishNotHanded",
-    "PullAsked",
     "RefusedArrival",
-    "ReplyAsked",
-    "RetryAsked",
-    "SendAsked",
     "SessionClosed",
     "SessionOpened",
+    "SessionSeen",
+    "SpawnFailed",
+    "SpawnReady",
+    "StoodStill",
     "StoreFailed",
     "StoreRecovered",
+    "TraceRead",
+    "TreeLookedAt",
+    "TreeMoved",
     "TrustChanged",
+    "TurnEnded",
     "VerdictGiven",
-    "WaitAsked",
 )
-
-CallId = int
-
 
 # --- the broker ---------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SessionOpened:
+class SessionOpened(Event, frozen=True):
     """Control and roster are consumed; inboxes follow one by one."""
 
     epoch: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SessionClosed:
+class SessionClosed(Event, frozen=True):
     epoch: int
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LinkBlocked:
+class LinkBlocked(Event, frozen=True):
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LinkUnblocked:
+class LinkUnblocked(Event, frozen=True):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LinkHeard:
+class LinkHeard(Event, frozen=True):
     """The last moment bytes came from the broker; given before time is judged."""
 
     at: Seconds
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class InboxBound:
-    """The broker queue of an entity exists, is bound and is consumed."""
+class InboxBound(Event, frozen=True):
+    """The broker queue of an entity exists, is bound and consumed. It is not bound to the keys `unbound` any more."""
 
     gid: Gid
+    unbound: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class InboxTrouble:
+class InboxTrouble(Event, frozen=True):
     """The broker queue of an entity is locked by another gateway, or cannot be used as it is."""
 
     gid: Gid
@@ -104,8 +104,7 @@ class InboxTrouble:
     detail: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(Event, frozen=True):
     """A delivery passed every check of `wire.signing`; `known` is what the store has of `(msgId, gid)`."""
 
     tag: Tag
@@ -114,29 +113,26 @@ class Arrived:
     known: InboxRow | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DuplicateArrived:
-    """A known message with the same leaf came again."""
+class DuplicateArrived(Event, frozen=True):
+    """A known message with the same leaf came again; `request` names a request to this gateway itself."""
 
     tag: Tag
+    request: tuple[MsgId, Gid] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RefusedArrival:
+class RefusedArrival(Event, frozen=True):
     tag: Tag
     owner: QueueOwner
     refusal: Refusal
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PublishHanded:
+class PublishHanded(Event, frozen=True):
     """The publish was written to the socket's buffer: from now on it may arrive."""
 
     ids: tuple[int, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PublishNotHanded:
+class PublishNotHanded(Event, frozen=True):
     """Not a byte of it went out."""
 
     id: int
@@ -144,67 +140,109 @@ class PublishNotHanded:
     detail: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class VerdictGiven:
+class VerdictGiven(Event, frozen=True):
     id: int
     verdict: str
     detail: str = ""
 
 
+class FromCoordinator(Event, frozen=True):
+    """This happened in the session at the coordinator's broker, not in the one at the fleet's."""
+
+    event: Event
+
+
 # --- trust and time -----------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrustChanged:
+class TrustChanged(Event, frozen=True):
     fleet: Fleet
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClockAccepted:
+class ClockAccepted(Event, frozen=True):
     """A person says that the wall clock is right as it is, though it was ahead once."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BeatDue:
+class StoodStill(Event, frozen=True):
+    """This process did not run for `seconds`; for `slept` of them its machine slept, and its monotonic clock stood."""
+
+    seconds: float
+    slept: float
+
+
+class BeatDue(Event, frozen=True):
     """It is time to say that this host is alive."""
+
+
+class ControlLocked(Event, frozen=True):
+    """Another connection consumes our control queue; our roster queue is consumed."""
+
+
+class Leaving(Event, frozen=True):
+    """The daemon was told to end: intake is over, the last words go out."""
 
 
 # --- this host's agents -------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Request, frozen=True):
     """An agent was made known: new, or back under its name. `entity` is complete."""
 
-    call: CallId
     entity: Entity
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Detached:
-    call: CallId
+class Detached(Request, frozen=True):
     gid: Gid
     forget: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AgentSeen:
-    """An agent's state was reported or looked at."""
+class AgentSeen(Event, frozen=True):
+    """An agent's state was reported or looked at.
+
+    `looked`: it showed so itself, on its screen or by its harness; else it is only concluded from what was done.
+    """
 
     gid: Gid
     status: str
+    looked: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AgentReserved:
-    """The transport checked everything and would write now."""
+class SessionSeen(Event, frozen=True):
+    """What an agent's harness calls its session, and where it can be asked. What is empty is not known now."""
+
+    gid: Gid
+    session: str = ""
+    api: str = ""
+
+
+class TurnEnded(Event, frozen=True):
+    """A harness says that the turn of its agent is over.
+
+    `words`: its last message, None when they are not known. `how`: `done`, `interrupt`, `error`, or `typed` (the person
+    took part in it). `ids`: msgIds for answers that are made of the words.
+    """
+
+    gid: Gid
+    words: bytes | None
+    how: str
+    ids: tuple[MsgId, ...] = ()
+
+
+class AgentFoundReady(Event, frozen=True):
+    """The agent would take a message at this very moment: what comes together with this needs no other look."""
+
+    gid: Gid
+
+
+class AgentReserved(Event, frozen=True):
+    """The transport checked everything and would write now; `drift`: what had moved in the work tree by then."""
 
     gid: Gid
     msg_id: MsgId
+    drift: Drift | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AgentNotReady:
+class AgentNotReady(Event, frozen=True):
     gid: Gid
     msg_id: MsgId
     why: str
@@ -212,8 +250,22 @@ class AgentNotReady:
     gone: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Injected:
+class TreeLookedAt(Event, frozen=True):
+    """What had moved for each message of `actions.LookAtTree`; None: nothing, or it could not be found out."""
+
+    gid: Gid
+    found: tuple[tuple[tuple[MsgId, Gid], Drift | None], ...]
+
+
+class TreeMoved(Event, frozen=True):
+    """Where the work tree of an entity is now: id of the repository's first commit, and HEAD."""
+
+    gid: Gid
+    repo: str
+    head: str
+
+
+class Injected(Event, frozen=True):
     """What came of the write: `outcome` is a `local.port.DeliveryOutcome`."""
 
     gid: Gid
@@ -223,110 +275,53 @@ class Injected:
     detail: str = ""
 
 
-# --- calls of local clients ---------------------------------------------------------------------
+# --- agents that this host starts ---------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SendAsked:
-    call: CallId
-    sender: Gid
-    to: tuple[str, ...]
-    body: bytes
-    msg_ids: tuple[MsgId, ...]
-    trace_id: TraceId
-    kind: str = "SEND"
-    when: str = "idle"
-    intent: str = "directive"
-    priority: int | None = None
-    expires_in_ms: int | None = None
-    wants_reply: bool | None = None
-    live: bool = False
-    supersedes: MsgId | None = None
-    key: str = ""
-    """Idempotency key; kept with the messages. `known`: the rows that the store has under it already."""
-    known: tuple[SentRow, ...] = ()
+class Launched(Event, frozen=True, kw_only=True):
+    """It runs, ready or not: where it is, and what its processes are recognised by."""
+
+    spawn_id: Gid
+    target: str
+    cwd: str
+    tree: str = ""
+    tty: str = ""
+    pid: int = 0
+    started: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyAsked:
-    call: CallId
-    sender: Gid
-    original: InboxRow
-    body: bytes
-    msg_id: MsgId
-    key: str = ""
-    known: tuple[SentRow, ...] = ()
+class SpawnReady(Event, frozen=True):
+    """It showed that it can take a message."""
+
+    spawn_id: Gid
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RetryAsked:
-    """The same header and body once more; the shell has checked the body's leaf."""
+class SpawnFailed(Event, frozen=True):
+    """It was not started, or did not get ready; nothing of it runs any more."""
 
-    call: CallId
-    row: SentRow
-    body: bytes
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WaitAsked:
-    """A client waits for the answer to its messages (`until="answer"`), for their receipts (`"delivered"`), or until
-    nothing is called back any more (`"final"`)."""
-
-    call: CallId
-    session: str
-    gid: Gid
-    rows: tuple[SentRow, ...]
-    until: str
+    spawn_id: Gid
+    reason: str
+    detail: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PullAsked:
-    """A client takes what waits for `gid`; `wait` leaves the call open until something is there."""
+class Adopted(Event, frozen=True):
+    """An agent that an earlier process started was looked for: the very same one still runs, or it is gone."""
 
-    call: CallId
-    session: str
-    gid: Gid
-    limit: int
-    wait: bool
-    sender: Gid | None = None
+    spawn_id: Gid
+    alive: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Confirmed:
-    """A client says that it has what was offered to it up to and including `cursor`."""
+class AgentEnded(Event, frozen=True):
+    """What was started under this id runs no more. `note`: what is to be said of its worktree."""
 
-    call: CallId
-    session: str
-    cursor: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CallEnded:
-    """The client stopped waiting. `gone` when its connection died: what it was offered goes back."""
-
-    call: CallId | None
-    session: str
-    gone: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CancelAsked:
-    call: CallId
-    row: SentRow
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PingAsked:
-    call: CallId
-    host: HostId
-    msg_id: MsgId
+    spawn_id: Gid
+    note: str = ""
 
 
 # --- the store ----------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Event, frozen=True):
     """What the store knows of rows that the core does not hold open; answers `actions.Load`, in its order."""
 
     ask: int
@@ -334,67 +329,33 @@ class Loaded:
     sent: tuple[SentRow | None, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoadFailed:
+class TraceRead(Event, frozen=True):
+    """What the store has of a trace, oldest first; answers `actions.LoadTrace`. Nothing when it could not be read."""
+
+    ask: int
+    inbox: tuple[InboxRow, ...] = ()
+    sent: tuple[SentRow, ...] = ()
+    steps: tuple[JournalRow, ...] = ()
+
+
+class LoadFailed(Event, frozen=True):
     """The rows of `actions.Load` could not be read: what was to go on with them does not."""
 
     ask: int
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StoreFailed:
+class StoreFailed(Event, frozen=True):
     """A list of actions could not be recorded, so nothing else of it was performed.
 
-    `undo` and `undo_sent` have each row that was to be written, last one first, and what it was before (None: it was
-    not there).
+    `undone` has its store actions, last one first: whoever decided them goes back to what was `before`. `calls`: those
+    that were to end with the list.
     """
 
-    undo: tuple[tuple[InboxRow, InboxRow | None], ...]
-    calls: tuple[CallId, ...]
     reason: str
-    undo_sent: tuple[tuple[SentRow, SentRow | None], ...] = ()
+    undone: tuple[StoreAction, ...] = ()
+    calls: tuple[CallId, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StoreRecovered:
+class StoreRecovered(Event, frozen=True):
     pass
-
-
-Event = (
-    SessionOpened
-    | SessionClosed
-    | LinkBlocked
-    | LinkUnblocked
-    | LinkHeard
-    | InboxBound
-    | InboxTrouble
-    | Arrived
-    | DuplicateArrived
-    | RefusedArrival
-    | PublishHanded
-    | PublishNotHanded
-    | VerdictGiven
-    | TrustChanged
-    | ClockAccepted
-    | BeatDue
-    | Attached
-    | Detached
-    | AgentSeen
-    | AgentReserved
-    | AgentNotReady
-    | Injected
-    | SendAsked
-    | ReplyAsked
-    | RetryAsked
-    | WaitAsked
-    | PullAsked
-    | Confirmed
-    | CallEnded
-    | CancelAsked
-    | PingAsked
-    | Loaded
-    | LoadFailed
-    | StoreFailed
-    | StoreRecovered
-)

@@ -2,7 +2,8 @@
 
 `handle(event, now)` decides what is to be done about an event; `expire(now)` about time that has passed. Both return
 actions: store actions first, then hand-overs, each kind in the order in which it was decided. Whoever performs them
-keeps that order; nothing is handed over before everything in front of it is recorded.
+keeps that order; nothing is handed over before everything in front of it is recorded. Of events that come together each
+is decided about (`decide`), then what follows from all of them is (`settle`).
 
 Rules:
 1. Nothing here reads a clock, a socket or a file. Ids and time come in.
@@ -13,118 +14,81 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from fleettrio.core import events as ev
+from fleettrio.core import requests as ask
 from fleettrio.core.actions import (
-    RECORDED,
-    Ack,
     Action,
-    EndSession,
-    Fail,
     OpenInbox,
-    ProbeStore,
-    RecordEntity,
-    RecordPeer,
-    Resolve,
     WatchEntity,
+    parted,
 )
-from fleettrio.core.agents import Agents
-from fleettrio.core.arrivals import Arrivals
-from fleettrio.core.beginning import Kept, Settings, begin_epoch
-from fleettrio.core.calls import PullCall, WaitCall, Waits
-from fleettrio.core.forward import CLOSED
-from fleettrio.core.inbox import Inbox
-from fleettrio.core.ledger import Ledger, queue_owner
-from fleettrio.core.link import ForSent, Link
-from fleettrio.core.notices import Notices
-from fleettrio.core.outbox import Outbox
-from fleettrio.core.presence import Presence
-from fleettrio.core.publishes import Publishes
-from fleettrio.core.questions import Questions
-from fleettrio.core.refusals import Refusals
-from fleettrio.core.roster import Roster
-from fleettrio.core.rows import InboxRow, SentRow
-from fleettrio.core.sends import Sends
-from fleettrio.core.timers import Timers
-from fleettrio.core.wallmark import WallMark
-from fleettrio.core.words import Words
+from fleettrio.core.beginning import Kept, Settings
+from fleettrio.core.harness import PromptTyped
+from fleettrio.core.ledger import queue_owner
+from fleettrio.core.parts import Parts
+from fleettrio.core.rules import Rule, Rules, TimerRules, join
 from fleettrio.errors import ProtocolMisuse
-from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds, TraceId
-from fleettrio.wire.envelope import decode_envelope
-from fleettrio.wire.fleetfile import Fleet
+from fleettrio.ids import Gid, HostId, Now, Seconds
+from fleettrio.wire.envelope import Kind
 
 __all__ = ("Gateway", "Kept", "Settings")
 
-PROBE_S = 5.0
-STORE = "store"
-"""Why a publish was not handed over when its row could not be recorded."""
 
-
-class Gateway:
+class Gateway(Parts):
     def __init__(self, settings: Settings, kept: Kept) -> None:
-        me = settings.me
-        self.settings = settings
-        self.fleet = settings.fleet
-        self.timers = Timers()
-        self.waits = Waits()
-        self.mark = WallMark(settings.highest_wall)
-        self.link = Link(self.timers, standalone=settings.standalone)
-        self.roster = Roster(me, kept.entities, kept.peers, kept.others, settings.epoch, settings.fleet.hosts)
-        self.outbox = Outbox(kept.sent, self.roster, self.waits, self.timers)
-        self.notices = Notices(me, self.link, self.timers, self._takes, self._tell_neighbour)
-        self.ledger = Ledger(self.roster, self.notices, self.timers, settings.limits)
-        self.publishes = Publishes(self.link, self.outbox, self.ledger)
-        self.inbox = Inbox(
-            self.ledger,
-            self.roster,
-            self.notices,
-            self.waits,
-            self.timers,
-            self.mark,
-            seq=kept.seq,
-            born=settings.born,
-        )
-        self.questions = Questions(me, self.link, self.roster, self.inbox, self.outbox, version=settings.version)
-        self.questions.trust_rev = settings.fleet.rev
-        self.sends = Sends(
-            me, self.roster, self.link, self.inbox, self.outbox, self.questions, self.waits, settings.body_limit
-        )
-        self.words = Words(self.outbox, self.questions, self.roster, self._grants)
-        self.presence = Presence(
-            me,
-            self.roster,
-            self.link,
-            self.timers,
-            self.questions,
-            epoch=settings.epoch,
-            version=settings.version,
-            trace_id=settings.trace_id,
-        )
-        self.refusals = Refusals(me, self.link, self.roster)
-        self.arrivals = Arrivals(self.roster, self.inbox, self.questions, self.presence, self.words, self.refusals)
-        self.agents = Agents(self.roster, self.inbox, self.presence)
-        self.store_trouble = ""
-        self._kept_inbox = kept.inbox
+        super().__init__(settings, kept)
+        self._kept = kept
+        self.safe = ""
+        self.rules, self.timer_rules = self._rules(), self._timer_rules()
         self.inbox_state: dict[Gid, str] = {}  # in this session: `open`, or its trouble; missing: being opened
 
     # --- the three calls
 
     def start(self, now: Now) -> list[Action]:
         """Once, before anything else: what the last process left behind is settled, and agents are watched again."""
-        epoch, recorded = begin_epoch(self.settings, now)
-        self.presence.epoch = epoch
-        self.roster.begin(epoch, now.wall)
-        actions = [*recorded, *self.mark.saw(now)]
-        actions += self.outbox.start(now)
-        actions += [WatchEntity(e, present=True) for e in self.roster.entities.values()]
-        actions += self.inbox.start(self._kept_inbox, now)
-        self._kept_inbox = ()
-        return _in_order(actions)
+        actions = [*self.epochs.start(now), *self.mark.saw(now)]
+        actions += self.hearing.start(now)
+        actions += [*self.outbox.start(now), *self.spawn_orders.start(now)]
+        here = self.roster.entities.values()
+        actions += [WatchEntity(e, present=True) for e in here if not self.spawns.to_adopt(e.gid)]
+        kept, mine = self._kept, self.settings.me.gid
+        self.depths.start(kept.landed)
+        self.guard.start(kept.inbox)
+        actions += self.asks.start(kept.inbox, kept.sent, now)
+        self.last_words.start(kept.sent, kept.owed)
+        others = [row for row in kept.inbox if row.gid != mine and not self.asks.is_mine(row)]
+        actions += self.inbox.start(others, now)
+        actions += self.controls.start([row for row in kept.inbox if row.gid == mine], now)
+        actions += [*self.spawns.start(now), *self.stops.start(now), *self.dues.start(now)]
+        self.news.start(now)
+        actions += self.nudges.start(now)
+        self._kept = Kept()
+        return self.settle(actions, now)
 
     def handle(self, event: ev.Event, now: Now) -> list[Action]:
         """What is to be done about `event`."""
-        return _in_order([*self.mark.saw(now), *self._handle(event, now)])
+        return self.settle(self.decide(event, now), now)
+
+    def decide(self, event: ev.Event, now: Now) -> list[Action]:
+        """The same, but for what follows: that is asked for (`settle`) once for all events that came together."""
+        rule = self.rules.get(type(event))
+        if rule is None:
+            raise ProtocolMisuse(f"no rule for {event!r}")
+        if self.store_fault.trouble and isinstance(event, ask.Request) and event.needs_store:
+            return [self.store_fault.refuse(event.call)]
+        return rule(event, now)
+
+    def settle(self, decided: Sequence[Action], now: Now) -> list[Action]:
+        """What was decided, and what follows: inboxes, hosts and people are served once, whatever came together."""
+        actions = [*self.mark.saw(now), *decided]
+        actions += [*self.inbox.intake.settle(now), *self.waits.settle(), *self.coordination.mailbox.follow()]
+        actions += [*self.notices.tell(now), *self.coordination.notices.tell(now)]
+        records, hand_overs = parted(actions)
+        noted = [*self.failures.follow(records, hand_overs), *self.news.follow(records, hand_overs, now)]
+        noted_records, told = parted([*noted, *self.nudges.follow(records, now)])
+        return [*records, *noted_records, *hand_overs, *told]
 
     def next_deadline(self) -> Seconds | None:
         """When `expire` has something to do, by the monotonic clock; None when nothing is waited for."""
@@ -132,262 +96,165 @@ class Gateway:
 
     def expire(self, now: Now) -> list[Action]:
         """What is to be done about the time that has passed."""
-        actions = self.mark.saw(now)
+        actions: list[Action] = []
         for name in self.timers.due(now):
-            actions += self._due(name, now)
-        return _in_order(actions)
+            if name[0] not in self.timer_rules:
+                raise ProtocolMisuse(f"no rule for the timer {name!r}")
+            actions += self.timer_rules[name[0]](name[1:], now)
+        return self.settle(actions, now)
 
-    # --- events
+    # --- tables
 
-    def _handle(self, event: ev.Event, now: Now) -> list[Action]:  # noqa: C901 - one line per fact, no logic
-        match event:
-            case ev.Arrived():
-                self.link.heard(now.mono)
-                return self.arrivals.take(event, now)
-            case ev.DuplicateArrived(tag):
-                self.link.heard(now.mono)
-                return [Ack(tag)]
-            case ev.RefusedArrival(tag, owner, refusal):
-                self.link.heard(now.mono)
-                return self.refusals.refuse(tag, owner, refusal, now)
-            case ev.PublishHanded(ids):
-                self.publishes.handed(ids, now)
-                return []
-            case ev.PublishNotHanded():
-                return self._not_handed(event, now)
-            case ev.VerdictGiven():
-                return self.publishes.verdict(event, now)
-            case ev.AgentReserved(gid, msg_id):
-                return self.inbox.forward.reserved(gid, msg_id, now)
-            case ev.AgentNotReady(gid, _, why, status, gone):
-                return self.agents.not_ready(gid, why, status, gone, now)
-            case ev.Injected():
-                return self._injected(event, now)
-            case ev.AgentSeen(gid, status):
-                return self.agents.seen(gid, status, now)
-            case ev.SendAsked():
-                return self._unless_broken(event.call) or self.sends.send(event, now)
-            case ev.ReplyAsked():
-                return self._unless_broken(event.call) or self.sends.reply(event, now)
-            case ev.RetryAsked():
-                envelope = decode_envelope(event.row.header)
-                return self._unless_broken(event.call) or self.sends.retry(event, envelope, now)
-            case ev.CancelAsked():
-                return self._unless_broken(event.call) or self.sends.cancel(event, now)
-            case ev.WaitAsked():
-                return self._wait_asked(event, now)
-            case ev.PullAsked():
-                return self._pull_asked(event, now)
-            case ev.Confirmed(call, session, cursor):
-                return [*self.inbox.offers.confirmed(session, cursor, now), Resolve(call, None)]
-            case ev.CallEnded():
-                return self._call_ended(event, now)
-            case ev.PingAsked():
-                return self._ping_asked(event, now)
-            case ev.Attached(call, entity):
-                return self.agents.attached(call, entity, now)
-            case ev.Detached(call, gid, forget):
-                return self.agents.detached(call, gid, forget, now)
-            case ev.BeatDue():
-                return self.presence.beat(now)
-            case ev.Loaded():
-                return self.questions.loaded(event, now)
-            case ev.LoadFailed(ask, reason):
-                self.questions.not_loaded(ask)
-                return self._store_broke(reason, now)
-            case ev.SessionOpened():
-                return self._session_opened(now)
-            case ev.SessionClosed(_, reason):
-                return self.publishes.session_closed(reason, now)
-            case ev.LinkBlocked(reason):
-                self.link.blocked(reason)
-                return []
-            case ev.LinkUnblocked():
-                self.link.unblocked()
-                self.presence.unblocked(now)
-                return []
-            case ev.LinkHeard(at):
-                self.link.heard(at)
-                return []
-            case ev.InboxBound(gid):
-                self.inbox_state[gid] = "open"
-                return []
-            case ev.InboxTrouble(gid, trouble):
-                self.inbox_state[gid] = trouble
-                return []
-            case ev.TrustChanged(fleet):
-                return self._trust_changed(fleet, now)
-            case ev.ClockAccepted():
-                return [*self.mark.accept(now), *self._pump_all(now)]
-            case ev.StoreFailed():
-                return self._store_failed(event, now)
-            case ev.StoreRecovered():
-                return self._store_recovered(now)
-        raise ProtocolMisuse(f"no rule for {event!r}")
+    def _rules(self) -> Rules:
+        return join(
+            {
+                ev.Arrived: self._heard_then(self.arrivals.take),
+                ev.DuplicateArrived: self._heard_then(self.arrivals.again),
+                ev.RefusedArrival: self._heard_then(self.refusals.refused),
+                ev.PublishHanded: self.publishes.handed,
+                ev.PublishNotHanded: self.publishes.not_handed,
+                ev.VerdictGiven: self.publishes.verdict,
+                ev.AgentFoundReady: self.inbox.forward.found_ready,
+                ev.AgentReserved: self.inbox.forward.reserved,
+                ev.TreeLookedAt: self.inbox.looked,
+                ev.Injected: self._injected,
+                ev.SessionOpened: self._session_opened,
+                ev.SessionClosed: self._session_closed,
+                ev.LinkUnblocked: self._unblocked,
+                ev.InboxBound: self._inbox_bound,
+                ev.InboxTrouble: self._inbox_trouble,
+                ev.ClockAccepted: self._clock_accepted,
+                PromptTyped: self._prompt_typed,
+                ask.ReplyAsked: self._reply_asked,
+                ask.RetryAsked: self.sends.retry,
+                ask.CancelAsked: self._cancel_asked,
+            },
+            self.inbox.handouts.rules,
+            self.presence.rules,
+            self.hearing.rules,
+            self.link.rules,
+            self.broadcasts.rules,
+            self.coordination.rules,
+            self.lookups.rules,
+            self.pings.rules,
+            self.asks.rules,
+            self.agents.rules,
+            self.pauses.rules,
+            self.dues.rules,
+            self.spawns.rules,
+            self.stops.rules,
+            self.spawn_orders.rules,
+            self.trust.rules,
+            self.store_fault.rules,
+            self.rpc.rules,
+            self.dead_letters.rules,
+            self.traces.rules,
+            self.failures.rules,
+            self.beside.rules,
+            self.nudges.rules,
+        )
+
+    def _timer_rules(self) -> TimerRules:
+        return join(
+            {
+                "link": lambda _, now: self.publishes.late(now),
+                "expiry": lambda name, now: self.inbox.expired(Gid(name[0]), now),
+                "gate": lambda name, now: self.inbox.forward.pump(Gid(name[0]), now),
+                "offer": lambda name, now: self.inbox.intake.let_go([Gid(name[0])], now),
+                "held": lambda name, now: self.inbox.intake.still_held(Gid(name[0]), now),
+                "lease": lambda name, now: self.inbox.lease_over(int(name[0]), now),
+                "notice": lambda name, now: self.notices.retry(HostId(name[0]), now),
+            },
+            self.inbox.handouts.timer_rules,
+            self.presence.timer_rules,
+            self.hearing.timer_rules,
+            self.fates.timer_rules,
+            self.asks.timer_rules,
+            self.store_fault.timer_rules,
+            self.rpc.timer_rules,
+            self.traces.timer_rules,
+            self.coordination.timer_rules,
+            self.claim_gate.timer_rules,
+            self.dues.timer_rules,
+            self.news.timer_rules,
+            self.nudges.timer_rules,
+        )
+
+    def _heard_then(self, rule: Rule) -> Rule:
+        """A delivery is a sign of life of the broker, too."""
+
+        def heard(event: ev.Event, now: Now) -> list[Action]:
+            self.link.heard(now.mono)
+            return rule(event, now)
+
+        return heard
 
     # --- publishes and sessions
 
-    def _not_handed(self, event: ev.PublishNotHanded, now: Now) -> list[Action]:
-        if event.reason != STORE:
-            return self.publishes.not_handed(event, now)
-        purpose = self.link.over(event.id)
-        trouble = self._store_broke(event.detail, now)
-        if isinstance(purpose, ForSent):
-            return [*trouble, *self.sends.not_recorded((purpose.msg_id, purpose.gid), event.detail)]
-        return [*trouble, *self.publishes.came_to(purpose, event.reason, "", now)]
-
-    def _session_opened(self, now: Now) -> list[Action]:
+    def _session_opened(self, _: ev.SessionOpened, now: Now) -> list[Action]:
+        if self.epochs.copy:
+            return self.presence.goodbye()
         self.link.opened(now)
         self.inbox_state.clear()
         inboxes = [OpenInbox(queue_owner(e)) for e in self.roster.entities.values() if not self.ledger.is_full(e.gid)]
-        return [*inboxes, *self.presence.session_opened(now), *self.notices.session_opened(now)]
+        said = [*self.presence.session_opened(now), *self.hearing.session_opened(now)]
+        owed = [*self.owed.session_opened(now), *self.last_words.session_opened(now), *self.dues.session_opened(now)]
+        return [*inboxes, *said, *self.notices.session_opened(now), *owed]
+
+    def _session_closed(self, event: ev.SessionClosed, now: Now) -> list[Action]:
+        self.asks.turns.session_closed()
+        return self.publishes.session_closed(event, now)
+
+    def _unblocked(self, _: ev.LinkUnblocked, now: Now) -> list[Action]:
+        self.link.unblocked()
+        self.presence.unblocked(now)
+        return []
+
+    def _inbox_bound(self, event: ev.InboxBound, now: Now) -> list[Action]:
+        self.inbox_state[event.gid] = "open"
+        return [*self.agents.unbound(event.gid, event.unbound), *self.spawns.inbox_open(event.gid, now)]
+
+    def _inbox_trouble(self, event: ev.InboxTrouble, now: Now) -> list[Action]:
+        self.inbox_state[event.gid] = event.trouble
+        return []
 
     def _injected(self, event: ev.Injected, now: Now) -> list[Action]:
-        row = self.ledger.get((event.msg_id, event.gid))
-        if row is not None and event.outcome == "submitted":
-            self.sends.put_into(event.gid, row.depth)
-        return self.inbox.forward.injected(event.gid, event.msg_id, event.outcome, event.via, event.detail, now)
+        actions = [*self.inbox.forward.injected(event, now), *self.stops.written(event.gid, now)]
+        after = self.ledger.get((event.msg_id, event.gid))
+        return [*actions, *(self.asks.briefs.took(after, now) if after else [])]
+
+    def _prompt_typed(self, event: PromptTyped, now: Now) -> list[Action]:
+        if event.gid not in self.roster.entities:
+            return []
+        self.depths.typed(event.gid)
+        self.guard.typed(event.gid)
+        return self.asks.briefs.typed(event.gid, now)
+
+    def keep_safe(self, reason: str) -> None:
+        """Keep off the broker until a person says that it need not: the daemon died again and again. Empty: no more."""
+        self.safe = reason
+        self.link.detail = f"this host runs in safe mode: {reason}" if reason else ""
+
+    @property
+    def why_no_session(self) -> str:
+        """Why no broker session is opened now; empty when one is."""
+        return self.store_fault.trouble or self.epochs.copy or self.safe
 
     # --- calls
 
-    def _wait_asked(self, event: ev.WaitAsked, now: Now) -> list[Action]:
-        rows = {(r.msg_id, r.gid): self.outbox.get((r.msg_id, r.gid)) or r for r in event.rows}
-        wait = WaitCall(event.call, event.session, event.gid, rows, event.until)
-        self.waits.add_wait(wait)
-        offered = self.inbox.answers(wait, now) if event.until == "answer" else []
-        return offered or self.waits.over_already(wait)
+    def _reply_asked(self, event: ask.ReplyAsked, now: Now) -> list[Action]:
+        if event.original.kind == Kind.COORD:
+            return [self.coordination.no_reply(event)]
+        return self.sends.reply(event, now)
 
-    def _pull_asked(self, event: ev.PullAsked, now: Now) -> list[Action]:
-        pull = PullCall(event.call, event.session, event.gid, event.limit, event.sender)
-        self.waits.add_pull(pull)
-        actions = self.inbox.pull(pull, now)
-        if not event.wait and self.waits.is_pulling(event.call):
-            return [*actions, *self.waits.nothing_there(event.call)]
-        return actions
-
-    def _call_ended(self, event: ev.CallEnded, now: Now) -> list[Action]:
-        if event.call is not None:
-            self.waits.end(event.call)
-            self.questions.end_ping(event.call)
-        return self.inbox.session_gone(event.session, now) if event.gone else []
-
-    def _ping_asked(self, event: ev.PingAsked, now: Now) -> list[Action]:
-        if why := self.link.why_not():
-            return [Fail(call=event.call, code=8, reason=why[0], message=why[1])]
-        trace_id = TraceId(event.msg_id.replace("-", ""))
-        return self.questions.ping(event.call, event.host, trace_id, now)
-
-    # --- trust, store
-
-    def _trust_changed(self, fleet: Fleet, now: Now) -> list[Action]:
-        """Effective at once, on waiting messages too. The own fleet id never changes under a running daemon."""
-        before, self.fleet = self.fleet, fleet
-        self.questions.trust_rev, self.roster.fleet_hosts = fleet.rev, frozenset(fleet.hosts)
-        actions: list[Action] = []
-        for host in before.hosts:
-            if self._is_trusted(before, host) and not self._is_trusted(fleet, host):
-                actions += self.inbox.revoke(host, now)
-        for peer in list(self.roster.peers.values()):
-            if peer.we_refuse and self._is_trusted(fleet, peer.host):
-                actions.append(RecordPeer(self.roster.note_refusal(peer.host, by_us="")))
-        return actions
-
-    @staticmethod
-    def _is_trusted(fleet: Fleet, host: HostId) -> bool:
-        entry = fleet.hosts.get(host)
-        return entry is not None and any((host, key.gen) not in fleet.revoked for key in entry.keys)
-
-    def _store_failed(self, event: ev.StoreFailed, now: Now) -> list[Action]:
-        """The rows are what they were; intake ends with the session; nothing is accepted until the disk takes it."""
-        actions = self._store_broke(event.reason, now)
-        for row, before in event.undo:
-            self.inbox.undo(row, before, now)
-        for sent, sent_before in event.undo_sent:
-            self.outbox.undo(sent, sent_before, now)
-        self.sends.forget_keys()
-        return [*(self._broken(call) for call in event.calls), *actions]
-
-    def _store_broke(self, reason: str, now: Now) -> list[Action]:
-        is_first, self.store_trouble = not self.store_trouble, reason
-        self.inbox.forward.closed = "this host cannot record what it delivers"
-        self.timers.set_if_unset(("probe",), Seconds(now.mono + PROBE_S))
-        return [EndSession(f"store: {reason}")] if is_first else []
-
-    def _store_recovered(self, now: Now) -> list[Action]:
-        """Deliveries go on. Agents are recorded and watched anew: one may have come while nothing was recorded."""
-        self.store_trouble = self.inbox.forward.closed = ""
-        agents: list[Action] = []
-        for entity in self.roster.entities.values():
-            agents += [RecordEntity(entity), WatchEntity(entity, present=entity.status not in CLOSED)]
-        return [*agents, *self.inbox.recovered(now)]
-
-    def _pump_all(self, now: Now) -> list[Action]:
-        return [action for gid in list(self.roster.entities) for action in self.inbox.forward.pump(gid, now)]
-
-    def _unless_broken(self, call: int) -> list[Action]:
-        return [self._broken(call)] if self.store_trouble else []
-
-    def _broken(self, call: int) -> Fail:
-        text = f"this host cannot record messages: {self.store_trouble}"
-        return Fail(call=call, code=3, reason="store", message=text, hint="free some disk space; `fleettrio doctor`")
+    def _cancel_asked(self, event: ask.CancelAsked, now: Now) -> list[Action]:
+        if event.row.kind == Kind.COORD:
+            return [self.coordination.no_cancel(event)]
+        if event.row.kind == Kind.ASK:
+            return self.asks.turns.cancel(event, now)
+        return self.sends.cancel(event, now)
 
     # --- time
 
-    def _due(self, name: tuple[str, ...], now: Now) -> list[Action]:  # noqa: C901 - a table
-        match name:
-            case ("link",):
-                return self.publishes.late(now)
-            case ("expiry", msg_id, gid):
-                return self.inbox.expired((MsgId(msg_id), Gid(gid)), now)
-            case ("gate", gid):
-                return self.inbox.forward.pump(Gid(gid), now)
-            case ("lease", cursor):
-                return self.inbox.lease_over(int(cursor), now)
-            case ("bound", msg_id, gid):
-                row, actions = self.outbox.bound_passed((MsgId(msg_id), Gid(gid)), now)
-                return [*actions, *(self.questions.recall(row.to_host, now) if row else [])]
-            case ("silence", msg_id, gid):
-                row, actions = self.outbox.silence_passed((MsgId(msg_id), Gid(gid)), now)
-                return [*actions, *(self.questions.ask_one(row, now) if row else [])]
-            case ("announce", gid):
-                return self.presence.announce(Gid(gid), now)
-            case ("roster", host):
-                return self.presence.ask_roster(HostId(host), now)
-            case ("roster-again", host):
-                return self.presence.roster_still_missing(HostId(host), now)
-            case ("notice", host):
-                return self.notices.retry(HostId(host), now)
-            case ("probe",):
-                if self.store_trouble:
-                    self.timers.set(("probe",), Seconds(now.mono + PROBE_S))
-                    return [ProbeStore()]
-                return []
-        raise ProtocolMisuse(f"no rule for the timer {name!r}")
-
-    # --- for the parts
-
-    def _grants(self, host: HostId) -> frozenset[str]:
-        return self.fleet.grants(host)
-
-    def _takes(self, row: InboxRow) -> str:
-        entity = self.roster.entities.get(row.gid)
-        return entity.takes if entity else "push"
-
-    def _tell_neighbour(self, row: InboxRow, now: Now) -> list[Action]:
-        """The sender lives here: its row learns the word without a broker."""
-        state = "held" if row.state.is_open else str(row.state)
-
-        def then(_: Sequence[InboxRow | None], sent: Sequence[SentRow | None], now: Now) -> list[Action]:
-            known = sent[0]
-            if known is None:
-                return []
-            return self.outbox.word(known, state, row.reason, row.detail, row.via, row.at, "peer", now)
-
-        return self.questions.look_up((), ((row.msg_id, row.gid),), then, now)
-
-
-def _in_order(actions: Iterable[Action]) -> list[Action]:
-    """Store actions first, hand-overs after them, each in the order they were decided."""
-    listed = list(actions)
-    records = [action for action in listed if isinstance(action, RECORDED)]
-    return [*records, *(action for action in listed if not isinstance(action, RECORDED))]
+    def _clock_accepted(self, _: ev.ClockAccepted, now: Now) -> list[Action]:
+        return [*self.mark.accept(now), *self.inbox.pump_all(list(self.roster.entities), now)]

@@ -1,36 +1,45 @@
 """The recipient's side: from arrival to the one word that is told about a message.
 
 Rules:
-1. Recorded first, acknowledged then. From the commit on the store is the truth, and the broker has nothing to say.
-2. What it becomes is the affair of a lane: `forward` for push entities, `offers` for pull entities and for what a
-   waiting call waits for.
-3. A final row answers every event and never changes. Nothing is delivered after `expiresAt`, by this host's clock.
+1. What comes is taken in (`intake`). What becomes of it is the affair of a lane: `forward` for push entities, and
+   `handouts` where they take it themselves; `offers` for pull entities and for what a waiting call waits for.
+2. A final row answers every event and never changes. Nothing is delivered after `expiresAt`, by this host's clock.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 
-from fleettrio.core.actions import Action, Commit, Record
-from fleettrio.core.calls import Key, PullCall, WaitCall, Waits
+import msgspec
+
+from fleettrio.core.actions import Action
+from fleettrio.core.calls import HandoutCall, PullCall
+from fleettrio.core.events import TreeLookedAt
 from fleettrio.core.forward import ForwardLane
+from fleettrio.core.gate import Gate
+from fleettrio.core.guard import Guard
+from fleettrio.core.handouts import POLL, Handouts
+from fleettrio.core.intake import Intake
 from fleettrio.core.ledger import Ledger
+from fleettrio.core.looks import Looks
+from fleettrio.core.lookups import LookUps
 from fleettrio.core.notices import Notices
-from fleettrio.core.offers import ReplyLane
+from fleettrio.core.offers import Offers
+from fleettrio.core.outbox import Outbox
+from fleettrio.core.picks import Picks
 from fleettrio.core.roster import Roster
-from fleettrio.core.rows import InboxRow, InboxState
+from fleettrio.core.rows import InboxRow, InboxState, Key
 from fleettrio.core.timers import Timers, at_wall
+from fleettrio.core.waits import Waits
 from fleettrio.core.wallmark import WallMark
-from fleettrio.ids import Gid, HostId, Leaf, MsgId, Now, TraceId, WallMs, short_id
-from fleettrio.wire.envelope import Kind, longest_lifetime_ms
-from fleettrio.wire.signing import VerifiedEnvelope
+from fleettrio.ids import Gid, HostId, Now
+from fleettrio.wire.envelope import CONTROL_KINDS, Kind
 
-__all__ = ("LEDGER_LOST", "Inbox")
+__all__ = ("ALL_WHENS", "Inbox")
 
-DEFAULT_PRIORITY = 4
-LEDGER_LOST = "ledger-lost"
-"""Older than this store: nobody knows whether it was delivered before."""
+ALL_WHENS = frozenset({"idle", "turn", "now"})
+POLL_ROOM = 2**31
+"""A poll is bounded by the number of messages."""
 
 
 class Inbox:
@@ -42,21 +51,43 @@ class Inbox:
         waits: Waits,
         timers: Timers,
         mark: WallMark,
+        guard: Guard,
+        lookups: LookUps,
+        outbox: Outbox,
         *,
         seq: int,
-        born: WallMs,
     ) -> None:
         self.ledger = ledger
-        self.forward = ForwardLane(ledger, roster, timers, mark)
-        self.offers = ReplyLane(ledger, waits, timers)
-        self._born = born
+        self.gate = Gate()
+        self.looks = looks = Looks(roster)
+        self.forward = ForwardLane(ledger, self.gate, roster, timers, mark, guard.landed)
+        self.picks = picks = Picks(ledger, self.gate, looks, waits)
+        self.offers = Offers(ledger, self.gate, looks, waits, timers, picks, guard.landed)
+        self.handouts = Handouts(
+            ledger, self.gate, roster, looks, waits, timers, picks, self.forward, guard.landed, self.offers.next_cursor
+        )
+        self.guard = guard
+        self.intake = Intake(
+            ledger,
+            self.gate,
+            roster,
+            notices,
+            waits,
+            timers,
+            mark,
+            guard,
+            self.forward,
+            self.offers,
+            lookups,
+            outbox,
+            seq=seq,
+        )
         self._unrecorded: dict[Key, InboxRow] = {}
         """What came of writes whose result the store could not take."""
         self._roster = roster
         self._notices = notices
         self._waits = waits
         self._timers = timers
-        self._seq = seq
 
     @property
     def rows(self) -> dict[Key, InboxRow]:
@@ -73,175 +104,90 @@ class Inbox:
             elif row.state is InboxState.WAITING:
                 self.ledger.wait(row, now)
             if not row.notified and row.state is not InboxState.INJECTING:
-                actions += self._notices.owe(self.ledger.rows.get((row.msg_id, row.gid), row), now)
+                actions += self._notices.owe(self.ledger.rows.get(row.key, row), now)
         for gid in list(self._roster.entities):
             actions += [*self.ledger.check_full(gid, now), *self.forward.pump(gid, now)]
         return actions
 
-    # --- arrival
-
-    def arrive(self, message: VerifiedEnvelope, gid: Gid, now: Now) -> list[Action]:
-        """Take a verified message for `gid`: commit it, and offer or deliver it when it may be."""
-        entity = self._roster.entities[gid]
-        is_push = entity.takes == "push"
-        row = self._row_for(message, gid, now)
-        commit = Commit(row, message.header, message.body, message.sig, message.proof)
-        if is_push and row.repeat:
-            return [commit, *self.ledger.finish(row, now, InboxState.UNCONFIRMED, reason=LEDGER_LOST)]
-        actions: list[Action] = [commit]
-        if message.envelope.supersedes is not None:
-            actions += self._supersede(message.envelope.supersedes, row, now)
-        self.ledger.wait(row, now)
-        wait = self._waits.answer_wait(gid, row.re, row.sender) if row.kind == Kind.REPLY else None
-        pull = None if is_push else self._waits.pull_for(gid, row.sender)
-        if wait is not None:
-            actions += self.offers.answer(wait, [row], now)
-        elif pull is not None:
-            actions += self.offers.pull(pull, now)
-        elif is_push:
-            actions += self.forward.pump(gid, now)
-        else:
-            actions += self._notices.owe(row, now)
-        return [*actions, *self.ledger.check_full(gid, now)]
-
-    def _supersede(self, older: MsgId, by: InboxRow, now: Now) -> list[Action]:
-        """What its own sender replaces is not delivered any more, as long as nobody was shown it.
-
-        An older message that is not here yet is delivered when it comes: the tombstone that would stop it belongs to
-        the rule set of the next issue.
-        """
-        row = self.rows.get((older, by.gid))
-        if row is None or row.sender != by.sender or row.state is not InboxState.WAITING or row.repeat:
-            return []
-        return self.ledger.finish(row, now, InboxState.SUPERSEDED, detail=f"by {short_id(by.msg_id)}")
-
-    def is_before_birth(self, ts: int, host: HostId) -> bool:
-        """True for what was sent, by our clock, before this store was made: it may have been delivered already.
-
-        Never a neighbour's: it came straight into this store, and no broker gives it again.
-        """
-        if not self._notices.is_owed(host):
-            return False
-        peer = self._roster.peers.get(host)
-        return ts - (peer.offset_ms if peer else 0) < self._born
-
-    def _row_for(self, message: VerifiedEnvelope, gid: Gid, now: Now) -> InboxRow:
-        envelope = message.envelope
-        self._seq += 1
-        is_push = self._roster.entities[gid].takes == "push"
-        return InboxRow(
-            msg_id=envelope.msg_id,
-            gid=gid,
-            leaf=Leaf(message.leaf),
-            state=InboxState.WAITING,
-            kind=envelope.kind,
-            sender=envelope.sender,
-            from_host=envelope.host,
-            trace_id=envelope.trace_id,
-            ts=envelope.ts,
-            expires_at=envelope.expires_at,
-            arrived_at=now.wall,
-            at=now.wall,
-            seq=self._seq,
-            size=len(message.body),
-            re=envelope.re,
-            when=envelope.when or "idle",
-            priority=DEFAULT_PRIORITY if envelope.priority is None else envelope.priority,
-            intent=envelope.intent or "directive",
-            wants_reply=envelope.expects_reply,
-            auto=bool(envelope.auto),
-            depth=envelope.depth or 0,
-            repeat=self.is_before_birth(envelope.ts, envelope.host),
-            notified=is_push or not self._notices.is_owed(envelope.host),
-        )
-
     # --- calls
 
     def pull(self, call: PullCall, now: Now) -> list[Action]:
-        return self.offers.pull(call, now)
+        """A client fetches. An agent that messages are pushed into is offered questions, and takes the rest."""
+        entity = self._roster.entities.get(call.gid)
+        call.only_questions = entity is not None and entity.takes == "push"
+        actions = self.offers.pull(call, now)
+        if call.only_questions and self._waits.is_pulling(call.call):
+            handout = HandoutCall(
+                call.call, call.session, call.gid, ALL_WHENS, POLL_ROOM, call.limit, POLL, call.sender, call.wait
+            )
+            actions += self.handouts.begin(handout, now)
+        return actions
 
-    def answers(self, wait: WaitCall, now: Now) -> list[Action]:
-        """A call begins to wait: what it waits for may be here already."""
-        rows = self.offers.answers_here(wait)
-        return self.offers.answer(wait, rows, now) if rows else []
+    def seen_answered(self, row: InboxRow, now: Now) -> list[Action]:
+        """The agent answered a message: it has it, however it came to it."""
+        pulled = self.offers.answered(row, now)
+        return [*pulled, *self.handouts.answered(row, now), *self.forward.seen_answered(row, now)]
+
+    def looked(self, event: TreeLookedAt, now: Now) -> list[Action]:
+        """The calls that waited for a look at the work tree go on."""
+        with self.looks.using(event):
+            actions = [*self.handouts.looked(event.gid, now), *self.offers.looked(event.gid, now)]
+        return [*actions, *self.ledger.check_full(event.gid, now)]
 
     def lease_over(self, cursor: int, now: Now) -> list[Action]:
         """An offer was not confirmed in time."""
         gids = self.offers.gids_in(cursor)
-        return [*self.offers.lease_over(cursor, now), *self._pump_all(gids, now)]
+        return [*self.offers.lease_over(cursor, now), *self.pump_all(gids, now)]
 
     def session_gone(self, session: str, now: Now) -> list[Action]:
         """A client's connection died: what it was offered waits again, for its agent too."""
         gids = self.offers.gids_of(session)
-        return [*self.offers.session_gone(session, now), *self._pump_all(gids, now)]
+        return [*self.offers.session_gone(session, now), *self.pump_all(gids, now)]
 
-    def _pump_all(self, gids: Iterable[Gid], now: Now) -> list[Action]:
+    def pump_all(self, gids: Iterable[Gid], now: Now) -> list[Action]:
         return [action for gid in gids for action in self.forward.pump(gid, now)]
 
     # --- ends
 
-    def expired(self, key: Key, now: Now) -> list[Action]:
-        """The timer of `expiresAt` went off; the wall clock decides."""
-        row = self.rows.get(key)
-        if row is None or row.state is not InboxState.WAITING:
-            return []
-        if row.expires_at > now.wall:
-            self._timers.set(("expiry", *key), at_wall(row.expires_at, now))
-            return []
-        ended = self.ledger.finish_undelivered(row, now, InboxState.EXPIRED)
-        return [*ended, *self.ledger.check_full(row.gid, now)]
+    def expired(self, gid: Gid, now: Now) -> list[Action]:
+        """The timer of the earliest `expiresAt` of an inbox went off; the wall clock decides."""
+        lane, actions = self.ledger.lane(gid), list[Action]()
+        for row in [row for row in lane if row.expires_at <= now.wall]:
+            actions += self.ledger.finish_undelivered(row, now, InboxState.EXPIRED)
+        if lane.count:
+            self._timers.set(("expiry", gid), at_wall(min(row.expires_at for row in lane), now))
+        return [*actions, *self.ledger.check_full(gid, now)]
 
     def recall(self, row: InboxRow, now: Now) -> tuple[InboxRow, list[Action]]:
         """Its sender's host calls it back: only what was never shown to anybody can be `recalled`."""
-        row = self.ledger.get((row.msg_id, row.gid)) or row
+        row = self.ledger.get(row.key) or row
+        if row.kind in CONTROL_KINDS:
+            return row, []  # being done; another request undoes it
         if row.state is InboxState.OFFERED:
             self.offers.end_with_lease(row)
         if row.state is not InboxState.WAITING:
             return row, []
         state, reason = (InboxState.UNCONFIRMED, "offered") if row.repeat else (InboxState.RECALLED, "")
         actions = self.ledger.finish(row, now, state, reason=reason, tell=False)
-        after = dataclasses.replace(row, state=state, reason=reason, at=now.wall, notified=True)
+        after = msgspec.structs.replace(row, state=state, reason=reason, at=now.wall, notified=True)
         return after, [*actions, *self.ledger.check_full(row.gid, now)]
 
-    def tombstone(
-        self, msg_id: MsgId, gid: Gid, leaf: Leaf, host: HostId, expires_at: WallMs, trace_id: TraceId, now: Now
-    ) -> tuple[InboxRow, list[Action]]:
-        """Called back before it came: if it comes, it is acknowledged and nothing else.
-
-        Kept no longer than any message may live, whatever the other host says.
-        """
-        row = InboxRow(
-            msg_id=msg_id,
-            gid=gid,
-            leaf=leaf,
-            state=InboxState.RECALLED,
-            kind="",
-            sender=Gid(""),
-            from_host=host,
-            trace_id=trace_id,
-            ts=now.wall,
-            expires_at=min(expires_at, WallMs(now.wall + longest_lifetime_ms(Kind.REPLY))),
-            arrived_at=now.wall,
-            at=now.wall,
-            seq=0,
-            size=0,
-        )
-        self.ledger.recent.put((msg_id, gid), row)
-        return row, [Record(row)]
-
     def close(self, gid: Gid, reason: str, now: Now) -> list[Action]:
-        """The entity is gone for good: what waits for it ends."""
+        """The entity is gone for good: what waits for it ends. That is told before anything is said of the agent."""
         actions: list[Action] = []
         for row in list(self.ledger.lane(gid)):
             actions += self.ledger.finish_undelivered(row, now, InboxState.FAILED, reason)
+        actions += self.handouts.close(gid, now)
         actions += self.offers.end([row for row in self.rows.values() if row.gid == gid], now)
         self.ledger.forget_lane(gid)
         self.forward.forget(gid)
-        return actions
+        self.offers.forget_client(gid)
+        return [*actions, *self._notices.tell(now)]
 
-    def revoke(self, host: HostId, now: Now) -> list[Action]:
-        """The key of `host` is no longer trusted: nothing of it that still waits is delivered."""
-        theirs = [row for row in self.rows.values() if row.from_host == host]
+    def revoke(self, host: HostId, now: Now, *, is_coordinator: bool = False) -> list[Action]:
+        """The key of `host` is no longer trusted (by the coordinator): nothing of it that still waits is delivered."""
+        rows = [row for row in self.rows.values() if (row.kind == Kind.COORD) is is_coordinator]
+        theirs = [row for row in rows if row.from_host == host]
         actions = self.offers.end(theirs, now)
         for row in [row for row in theirs if row.state is InboxState.WAITING]:
             actions += self.ledger.finish_undelivered(row, now, InboxState.FAILED, "revoked")
@@ -254,8 +200,9 @@ class Inbox:
         self.ledger.undo(row, before, now)
         self.forward.interrupted(row, now)
         self.offers.undo(row, before, now)
+        self.handouts.undo(row)
         if before is not None and before.state is InboxState.INJECTING:
-            self._unrecorded[(row.msg_id, row.gid)] = row
+            self._unrecorded[row.key] = row
 
     def recovered(self, now: Now) -> list[Action]:
         """The store takes writes again: what came of the writes meanwhile is recorded, and deliveries go on."""
@@ -271,4 +218,4 @@ class Inbox:
                     row, now, result.state, reason=result.reason, detail=result.detail, via=result.via
                 )
         self._unrecorded.clear()
-        return [*actions, *self._pump_all(list(self._roster.entities), now)]
+        return [*actions, *self.pump_all(list(self._roster.entities), now)]

@@ -6,20 +6,22 @@ every later event is answered from the store (for a moment, from the recent ones
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
+import msgspec
+
 from fleettrio.core.actions import Action, OpenInbox, PauseInbox, Record
-from fleettrio.core.calls import Key
+from fleettrio.core.entity import Entity
 from fleettrio.core.lane import Lane
 from fleettrio.core.link import ForNotice
 from fleettrio.core.notices import Notices
 from fleettrio.core.recent import Recent
 from fleettrio.core.roster import Roster
-from fleettrio.core.rows import Entity, InboxRow, InboxState
+from fleettrio.core.rows import InboxRow, InboxState, Key
 from fleettrio.core.timers import EPOCH, Timers, at_wall
-from fleettrio.core.topology import InboxQueue
+from fleettrio.core.topology import InboxQueue, inbox_of
 from fleettrio.ids import Gid, Now, Seconds
+from fleettrio.wire.kinds import Kind
 
 __all__ = ("Ledger", "Limits", "queue_owner")
 
@@ -28,8 +30,7 @@ UNDO_RETRY_S = 5.0
 ANNOUNCE_S = 1.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Caps of one inbox; over them its broker queue is not consumed until it is under 80 %."""
 
     messages: int = 1_000
@@ -37,8 +38,8 @@ class Limits:
 
 
 def queue_owner(entity: Entity) -> InboxQueue:
-    """The broker queue of an entity: push entities take broadcasts by default."""
-    return InboxQueue(entity.gid, entity.groups, broadcast=entity.takes == "push")
+    """The broker queue of an entity."""
+    return inbox_of(entity.gid, entity.takes, entity.groups, entity.left)
 
 
 class Ledger:
@@ -53,7 +54,9 @@ class Ledger:
         self._limits = limits
 
     def lane(self, gid: Gid) -> Lane:
-        return self._lanes.setdefault(gid, Lane())
+        if (lane := self._lanes.get(gid)) is None:
+            lane = self._lanes[gid] = Lane()
+        return lane
 
     def waiting(self) -> Iterator[InboxRow]:
         """Every row that waits, of all entities."""
@@ -64,29 +67,43 @@ class Ledger:
         return self.rows.get(key) or self.recent.get(key)
 
     def is_full(self, gid: Gid) -> bool:
-        return gid in self._full
+        """True from its cap on until it is under 80 % of it."""
+        return gid in self._full or self._is_at_cap(self.lane(gid))
 
     # --- steps of a row
 
     def wait(self, row: InboxRow, now: Now, not_before: Seconds = EPOCH) -> None:
         """The row waits (again), at the place its arrival gives it."""
-        key = (row.msg_id, row.gid)
+        key = row.key
         self.rows[key] = row
         self.recent.drop(key)
         self.lane(row.gid).add(row)
-        self._timers.set(("expiry", *key), max(at_wall(row.expires_at, now), not_before))
+        self._timers.set_if_earlier(("expiry", row.gid), max(at_wall(row.expires_at, now), not_before))
+
+    def change(self, row: InboxRow, **changes: object) -> list[Action]:
+        """A waiting row is another one now, and waits on in its place."""
+        changed = msgspec.structs.replace(row, **changes)
+        self.rows[row.key] = changed
+        self.lane(row.gid).add(changed)
+        return [Record(changed, row)]
+
+    def change_told(self, row: InboxRow, now: Now, **changes: object) -> list[Action]:
+        """The same, and the sender is told how it waits now."""
+        is_owed = self._notices.is_owed(row.from_host)
+        changed = self.change(row, **changes, notified=row.notified and not is_owed)
+        return [*changed, *self._notices.owe(self.rows[row.key], now)]
 
     def back_to_waiting(self, row: InboxRow, now: Now, *, repeat: bool) -> list[Action]:
-        waiting = dataclasses.replace(row, state=InboxState.WAITING, repeat=repeat, at=now.wall)
+        waiting = msgspec.structs.replace(row, state=InboxState.WAITING, repeat=repeat, at=now.wall)
         self.wait(waiting, now)
-        return [Record(waiting, row)]
+        return [Record(waiting, row), *([] if waiting.notified else self._notices.owe(waiting, now))]
 
-    def take_out(self, row: InboxRow, now: Now, state: InboxState) -> InboxRow:
-        """The row leaves its lane for somebody's hands (`injecting`, `offered`); the caller records it."""
-        key = (row.msg_id, row.gid)
+    def take_out(self, row: InboxRow, now: Now, state: InboxState, stale: str = "") -> InboxRow:
+        """The row leaves its lane for somebody's hands (`injecting`, `offered`), with a note of what has moved since it
+        was written; the caller records it."""
+        key = row.key
         self.lane(row.gid).remove(row)
-        self._timers.cancel(("expiry", *key))
-        taken = dataclasses.replace(row, state=state, at=now.wall)
+        taken = msgspec.structs.replace(row, state=state, stale=stale, at=now.wall)
         self.rows[key] = taken
         return taken
 
@@ -102,11 +119,10 @@ class Ledger:
         tell: bool = True,
     ) -> list[Action]:
         """The row gets its word; the sender's host is owed it, unless it is told otherwise (`tell=False`)."""
-        key = (row.msg_id, row.gid)
+        key = row.key
         self.lane(row.gid).remove(row)
-        self._timers.cancel(("expiry", *key))
         is_owed = tell and self._notices.is_owed(row.from_host)
-        done = dataclasses.replace(
+        done = msgspec.structs.replace(
             row, state=state, reason=reason, detail=detail, via=via, at=now.wall, notified=not is_owed
         )
         self.rows.pop(key, None)
@@ -121,29 +137,34 @@ class Ledger:
         return [*(self._told(row) for row in told), *next_ones]
 
     def _told(self, row: InboxRow) -> Record:
-        key = (row.msg_id, row.gid)
+        """Should the process die before that is on the disk, it is told once more."""
+        key = row.key
         current = self.rows.get(key)
         if current is None:  # its last word
-            done = dataclasses.replace(row, notified=True)
+            done = msgspec.structs.replace(row, notified=True)
             self.recent.put(key, done)
-            return Record(done, row)
-        marked = dataclasses.replace(current, notified=True)
+            return Record(done, row, may_wait=True)
+        marked = msgspec.structs.replace(current, notified=True)
         self.rows[key] = marked
         if marked.state is InboxState.WAITING:
             self.lane(row.gid).add(marked)
-        return Record(marked, current)
+        return Record(marked, current, may_wait=True)
 
-    def finish_undelivered(self, row: InboxRow, now: Now, state: InboxState, reason: str = "") -> list[Action]:
-        """The row ends without having been delivered, unless it was offered once: then nobody can know."""
-        if row.repeat:
+    def finish_undelivered(
+        self, row: InboxRow, now: Now, state: InboxState, reason: str = "", detail: str = ""
+    ) -> list[Action]:
+        """The row ends without having been delivered, unless it was offered once: then nobody can know.
+
+        Of a question it does not matter who saw it: whoever asked waits no longer.
+        """
+        if row.repeat and row.kind != Kind.ASK:
             return self.finish(row, now, InboxState.UNCONFIRMED, reason="offered")
-        return self.finish(row, now, state, reason=reason)
+        return self.finish(row, now, state, reason=reason, detail=detail)
 
     def undo(self, row: InboxRow, before: InboxRow | None, now: Now) -> None:
         """The store could not record `row`: it is what it was."""
-        key = (row.msg_id, row.gid)
+        key = row.key
         self.lane(row.gid).remove(row)
-        self._timers.cancel(("expiry", *key))
         self.rows.pop(key, None)
         self.recent.drop(key)
         self._notices.settle(row)
@@ -160,6 +181,7 @@ class Ledger:
 
     def forget_lane(self, gid: Gid) -> None:
         self._lanes.pop(gid, None)
+        self._timers.cancel(("expiry", gid))
         self._full.discard(gid)
 
     # --- caps
@@ -170,7 +192,7 @@ class Ledger:
         if entity is None:
             return []
         lane, limits = self.lane(gid), self._limits
-        if gid not in self._full and (lane.count >= limits.messages or lane.bytes >= limits.bytes):
+        if gid not in self._full and self._is_at_cap(lane):
             self._full.add(gid)
             self._announce_full(entity, True, now)
             return [PauseInbox(gid)]
@@ -183,7 +205,10 @@ class Ledger:
             self._announce_full(entity, gid in self._full, now)
         return []
 
+    def _is_at_cap(self, lane: Lane) -> bool:
+        return lane.count >= self._limits.messages or lane.bytes >= self._limits.bytes
+
     def _announce_full(self, entity: Entity, full: bool, now: Now) -> None:
         """Its presence says so. Not recorded: it follows from the rows."""
-        self._roster.put(dataclasses.replace(entity, full=full))
+        self._roster.put(msgspec.structs.replace(entity, full=full))
         self._timers.set_if_unset(("announce", entity.gid), Seconds(now.mono + ANNOUNCE_S))

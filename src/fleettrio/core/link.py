@@ -11,22 +11,40 @@ Rules:
 
 from __future__ import annotations
 
-import dataclasses
 import enum
+from typing import TypeVar
 
-from fleettrio.core.actions import Publish, RecordKey
+import msgspec
+
+from fleettrio.core.actions import Action, AtCoordinator, Note, Publish, RecordKey, Relay
 from fleettrio.core.compose import exchange_for
+from fleettrio.core.events import LinkBlocked, LinkHeard
 from fleettrio.core.roster import BEAT_S
-from fleettrio.core.rows import InboxRow, SentRow
+from fleettrio.core.rows import InboxRow, Key, SentRow
+from fleettrio.core.rules import Rules
 from fleettrio.core.timers import Timers
-from fleettrio.ids import Gid, HostId, MsgId, Now, Seconds
+from fleettrio.ids import HostId, Now, Seconds
 from fleettrio.wire.envelope import Envelope, Kind
 
-__all__ = ("CONFIRM_LIMIT_S", "ForBeat", "ForControl", "ForNotice", "ForSent", "Link", "LinkState", "Purpose")
+__all__ = (
+    "CONFIRM_LIMIT_S",
+    "TRANSIENT",
+    "ForBeat",
+    "ForCall",
+    "ForControl",
+    "ForNotice",
+    "ForOwed",
+    "ForSent",
+    "Link",
+    "LinkState",
+    "Purpose",
+)
+
+P = TypeVar("P", Publish, Relay)
 
 CONFIRM_LIMIT_S = 4.0
 SETTLING_S = 2 * BEAT_S
-_TRANSIENT = frozenset({Kind.PRESENCE, Kind.ASK, Kind.ANSWER})
+TRANSIENT = frozenset({Kind.PRESENCE, Kind.ASK, Kind.ANSWER})
 
 
 class LinkState(enum.StrEnum):
@@ -37,37 +55,44 @@ class LinkState(enum.StrEnum):
     BLOCKED = "blocked"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ForSent:
-    """The publish carries a message of an entity here."""
+class ForSent(msgspec.Struct, frozen=True, gc=False):
+    """The publish carries a message of an entity here: to one recipient, or to all that a broadcast has."""
 
-    msg_id: MsgId
-    gid: Gid
+    keys: tuple[Key, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ForNotice:
+class ForNotice(msgspec.Struct, frozen=True, gc=False):
     """The publish tells `host` about these rows."""
 
     host: HostId
     rows: tuple[InboxRow, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ForControl:
+class ForOwed(msgspec.Struct, frozen=True):
+    """The publish tells the host of this message of ours what it is owed about it."""
+
+    key: Key
+
+
+class ForControl(msgspec.Struct, frozen=True):
     """A question, an answer or a refusal: nobody waits for its verdict."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ForBeat:
+class ForCall(msgspec.Struct, frozen=True):
+    """A call waits for the verdict; `told` is noted once the broker has it."""
+
+    call: int
+    told: Note | None = None
+
+
+class ForBeat(msgspec.Struct, frozen=True):
     pass
 
 
-Purpose = ForSent | ForNotice | ForControl | ForBeat
+Purpose = ForSent | ForNotice | ForOwed | ForControl | ForCall | ForBeat
 
 
-@dataclasses.dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct, gc=False):
     purpose: Purpose
     handed_at: Seconds | None = None
     is_late: bool = False
@@ -76,19 +101,30 @@ class _Open:
 
 
 class Link:
-    def __init__(self, timers: Timers, *, standalone: bool) -> None:
+    def __init__(self, timers: Timers, *, standalone: bool, is_coordinator: bool = False) -> None:
+        """`is_coordinator`: to the coordinator's broker (`coordination`), else to the fleet's."""
         self.state = LinkState.STANDALONE if standalone else LinkState.DOWN
         self.detail = ""
         self.opened_at: Seconds | None = None
         self._timers = timers
+        self._is_coordinator = is_coordinator
+        self._timer = ("coordinator-link",) if is_coordinator else ("link",)
+        self._section, self._broker = ("[broker]", "the broker")
+        if is_coordinator:
+            self._section, self._broker = ("[coordinator]", "the coordinator's broker")
         self._open: dict[int, _Open] = {}
         self._next_id = 1
         self._heard_at = Seconds(float("-inf"))
+        self.rules: Rules = {LinkBlocked: self.blocked, LinkHeard: self._bytes_came}
 
     @property
     def is_open(self) -> bool:
         """True while a session is there, whatever its mood: control and notices go out."""
         return self.state in (LinkState.UP, LinkState.SUSPECT, LinkState.BLOCKED)
+
+    @property
+    def is_standalone(self) -> bool:
+        return self.state is LinkState.STANDALONE
 
     @property
     def open_count(self) -> int:
@@ -105,13 +141,13 @@ class Link:
             case LinkState.UP:
                 return None
             case LinkState.STANDALONE:
-                return "broker-unreachable", "this host is standalone: its configuration has no [broker]"
+                return "broker-unreachable", f"this host is standalone: its configuration has no {self._section}"
             case LinkState.BLOCKED:
-                return "broker-blocked", f"the broker takes no messages now ({self.detail})"
+                return "broker-blocked", f"{self._broker} takes no messages now ({self.detail})"
             case LinkState.SUSPECT:
-                return "broker-unreachable", "the broker is connected but has not answered for 4 s"
+                return "broker-unreachable", f"{self._broker} is connected but has not answered for 4 s"
             case _:
-                return "broker-unreachable", f"no connection to the broker ({self.detail or 'not yet connected'})"
+                return "broker-unreachable", f"no connection to {self._broker} ({self.detail or 'not yet connected'})"
 
     def opened(self, now: Now) -> None:
         self.state, self.detail, self.opened_at = LinkState.UP, "", now.mono
@@ -130,13 +166,18 @@ class Link:
             entry.is_over = True
         return ended
 
-    def blocked(self, reason: str) -> None:
+    def blocked(self, event: LinkBlocked, _: Now) -> list[Action]:
         if self.is_open:
-            self.state, self.detail = LinkState.BLOCKED, reason
+            self.state, self.detail = LinkState.BLOCKED, event.reason
+        return []
 
     def unblocked(self) -> None:
         if self.state is LinkState.BLOCKED:
             self.state, self.detail = LinkState.UP, ""
+
+    def _bytes_came(self, event: LinkHeard, _: Now) -> list[Action]:
+        self.heard(event.at)
+        return []
 
     def heard(self, at: Seconds) -> None:
         self._heard_at = max(self._heard_at, at)
@@ -151,24 +192,40 @@ class Link:
         envelope: Envelope,
         body: bytes,
         *,
-        sent: SentRow | None = None,
+        sent: tuple[SentRow, ...] = (),
         keyed: RecordKey | None = None,
-    ) -> Publish:
+    ) -> Publish | AtCoordinator:
         """The action that publishes `envelope`, registered for its verdict."""
-        publish_id = self._next_id
-        self._next_id += 1
-        self._open[publish_id] = _Open(purpose)
         kind = envelope.kind
-        return Publish(
-            id=publish_id,
+        publish = Publish(
+            id=self.register(purpose),
             exchange=exchange_for(kind),
             mandatory=kind not in (Kind.PRESENCE, Kind.BROADCAST),
-            persistent=kind not in _TRANSIENT,
+            persistent=kind not in TRANSIENT,
             envelope=envelope,
             body=body,
             sent=sent,
             keyed=keyed,
         )
+        return self.at_its_broker(publish)
+
+    def at_its_broker(self, action: P) -> P | AtCoordinator:
+        """To be done in the session that this is the link of."""
+        return AtCoordinator(action) if self._is_coordinator else action
+
+    def publish_sent(
+        self, rows: tuple[SentRow, ...], envelope: Envelope, body: bytes, keyed: RecordKey | None = None
+    ) -> Publish | AtCoordinator:
+        """The action that publishes the message of these rows, which learn its verdict."""
+        purpose = ForSent(tuple([row.key for row in rows]))
+        return self.publish(purpose, envelope, body, sent=rows, keyed=keyed)
+
+    def register(self, purpose: Purpose) -> int:
+        """The number of a publish to come, under which its verdict will be known."""
+        number = self._next_id
+        self._next_id += 1
+        self._open[number] = _Open(purpose)
+        return number
 
     def handed(self, ids: tuple[int, ...], now: Now) -> list[Purpose]:
         """These were written; returns their purposes."""
@@ -177,7 +234,7 @@ class Link:
             if entry := self._open.get(publish_id):
                 entry.handed_at = now.mono
                 purposes.append(entry.purpose)
-        self._timers.set_if_unset(("link",), Seconds(now.mono + CONFIRM_LIMIT_S))
+        self._timers.set_if_unset(self._timer, Seconds(now.mono + CONFIRM_LIMIT_S))
         return purposes
 
     def purpose(self, publish_id: int) -> Purpose | None:
@@ -208,5 +265,5 @@ class Link:
             if self._heard_at <= entry.handed_at and self.state is LinkState.UP:
                 self.state = LinkState.SUSPECT
         if next_at is not None:
-            self._timers.set(("link",), next_at)
+            self._timers.set(self._timer, next_at)
         return late

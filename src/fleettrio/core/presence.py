@@ -1,52 +1,34 @@
-"""Saying that this host is alive and who lives here, and hearing the same from others (U5).
+"""Saying that this host is alive and who lives here. What others say is heard in `hearing`.
 
 A quiet fleet costs one signed message per host and beat. An entity's entry goes out when it changed (at most one a
-second); whoever missed one sees it in the next beat's `rosterRev` and asks for the whole roster.
+second); whoever missed one sees it in the next beat's `rosterRev` and asks for the whole roster. The last beat of a
+daemon that ends says `leaving`, so that nobody waits three beats to see it.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
+import msgspec
 
-from fleettrio.core.actions import Ack, Action, EndSession, Note, RecordPeer, RecordPeerEntities
+from fleettrio.core.actions import Action, EndSession, Note, Resolve
 from fleettrio.core.compose import Identity, control, presence
+from fleettrio.core.entity import Entity
+from fleettrio.core.epochs import GOODBYE_S, Epochs
+from fleettrio.core.events import BeatDue, ControlLocked, Leaving, StoodStill
 from fleettrio.core.link import ForBeat, ForControl, Link, LinkState
-from fleettrio.core.questions import Questions
-from fleettrio.core.roster import BEAT_S, MOST_ENTITIES, Roster
-from fleettrio.core.rows import Entity, Peer, PeerEntity
+from fleettrio.core.requests import CopyEnded
+from fleettrio.core.roster import BEAT_S, Roster
+from fleettrio.core.rules import Rules, TimerRules
 from fleettrio.core.timers import Timers
 from fleettrio.errors import MalformedEnvelope
-from fleettrio.ids import Gid, HostId, Now, Seconds, Tag, TraceId, WallMs
+from fleettrio.ids import Gid, HostId, Now, Seconds, TraceId, WallMs
 from fleettrio.wire.bodies import EntityPresence, GatewayPresence, RosterPart
 from fleettrio.wire.envelope import Envelope, Kind
-from fleettrio.wire.gids import HUMAN_SALT, RESERVED_NAMES, is_name
 from fleettrio.wire.signing import VerifiedEnvelope
 
-__all__ = ("SPOKEN_KINDS", "Presence")
-
-SPOKEN_KINDS = tuple(
-    str(kind)
-    for kind in (
-        Kind.SEND,
-        Kind.REPLY,
-        Kind.RECALL,
-        Kind.QUERY,
-        Kind.ROSTER_ASK,
-        Kind.ROSTER,
-        Kind.PING,
-        Kind.PONG,
-        Kind.INJECTED,
-        Kind.FAILED,
-        Kind.OUTCOME,
-        Kind.PRESENCE,
-    )
-)
-"""What this version acts on; a sender does not use other kinds towards it."""
+__all__ = ("Presence",)
 
 DEBOUNCE_S = 1.0
-ASK_SPREAD_S = 3.0
-ASK_AGAIN_S = 6.0
+SAY_ALL_EVERY_S = 60.0
 PART_ENTITIES = 64
 CANARY_S = 3 * BEAT_S
 
@@ -58,9 +40,8 @@ class Presence:
         roster: Roster,
         link: Link,
         timers: Timers,
-        questions: Questions,
+        epochs: Epochs,
         *,
-        epoch: int,
         version: str,
         trace_id: TraceId,
     ) -> None:
@@ -68,64 +49,114 @@ class Presence:
         self._roster = roster
         self._link = link
         self._timers = timers
-        self._questions = questions
-        self.epoch = epoch
+        self._epochs = epochs
         self._version = version
         self._trace_id = trace_id
-        self._seq = 0
+        self.kinds: tuple[str, ...] = ()
+        """What this host acts on (`arrivals`)."""
+        self.profiles: tuple[str, ...] = ()
+        """What may be started here (`spawns`)."""
         self._own_heard_at = Seconds(0)
-        self._parts: dict[HostId, tuple[int, int]] = {}
-        """Revision and number of the roster part that comes next."""
+        self._all_said_at = Seconds(-SAY_ALL_EVERY_S)
+        self._is_leaving = False
+        self.rules: Rules = {
+            BeatDue: lambda _, now: self.beat(now),
+            ControlLocked: lambda _, now: self._knock(now),
+            Leaving: lambda _, now: self._leave(now),
+            StoodStill: self._stood_still,
+            CopyEnded: self._copy_ended,
+        }
+        self.timer_rules: TimerRules = {
+            "announce": lambda name, now: self.announce(Gid(name[0]), now),
+            "goodbye": lambda _, __: self.goodbye(),
+        }
 
     def session_opened(self, now: Now) -> list[Action]:
-        """The first beat, and a question to every host whose agents are not known: one that was never heard, too."""
-        self._roster.session_opened()
-        self._parts.clear()
+        """The first beat."""
         self._own_heard_at = now.mono
-        outdated = [peer.host for peer in self._roster.peers.values() if peer.roster_rev < 0 and peer.heard_at]
-        actions = self.beat(now)
-        for host in [*outdated, *self._roster.unheard()]:
-            actions += self.ask_roster(host, now)
-        return actions
+        self._is_leaving = False
+        return self.beat(now)
+
+    def own_heard(self, beat: GatewayPresence | None, said_at: WallMs, now: Now) -> list[Action]:
+        """Something under our own key came back, a beat or an entry. A beat that is not ours ends our session, soon."""
+        self._own_heard_at = now.mono
+        if beat is None or not (found := self._epochs.heard(beat.epoch, beat.seq, said_at)):
+            return []
+        self._timers.set(("goodbye",), Seconds(now.mono + GOODBYE_S))
+        return [*found, *self._beat(now)]
+
+    def goodbye(self) -> list[Action]:
+        """The other machine with our key has had its chance to hear us."""
+        return [EndSession(self._epochs.copy)] if self._epochs.copy else []
 
     def unblocked(self, now: Now) -> None:
         """The broker takes messages again: our own beat may come back from now on."""
         self._own_heard_at = now.mono
 
-    def _is_theirs(self, entry: EntityPresence, host: HostId) -> bool:
-        """A gid of that host, under a name that an agent may have: nobody but its person is its `human`."""
-        if not entry.lives_on(self._me.fleet_id, host):
-            return False
-        if entry.name == "human":
-            return entry.salt == HUMAN_SALT
-        return is_name(entry.name) and entry.name not in RESERVED_NAMES
+    def refused(self, host: HostId, known: str, now: Now) -> list[Action]:
+        """`host` refuses our beats: the next one is above what it knows."""
+        recorded = self._epochs.refused(host, known, now)
+        return [*recorded, *self.beat(now)] if recorded else []
+
+    def _copy_ended(self, event: CopyEnded, now: Now) -> list[Action]:
+        return [*self._epochs.accept(now), Resolve(event.call, None)]
+
+    def _stood_still(self, event: StoodStill, _: Now) -> list[Action]:
+        """Timers are late by what the machine slept. The broker may have given our queues to another meanwhile: what
+        is in hand is not committed (`tasks.consume`), and a new session shows what is still ours."""
+        self._timers.bring_forward(event.slept)
+        return [EndSession(f"this process stood still for {event.seconds:.0f} s")]
 
     # --- saying
 
     def beat(self, now: Now) -> list[Action]:
         """One signed `_gateway` entry; without our own coming back for 3 beats the session is useless."""
-        if not self._link.is_open:
+        if not self._link.is_open or self._is_leaving or self._epochs.copy:
             return []
         if self._link.state is LinkState.UP and now.mono - self._own_heard_at > CANARY_S:
             return [EndSession(f"own heartbeat not heard for {CANARY_S:.0f} s")]
-        self._seq += 1
+        return self._beat(now)
+
+    def _knock(self, now: Now) -> list[Action]:
+        """Another connection has our control queue, so there is no session; if it is a machine with our key, it hears
+        this and stops, as we do when we hear it."""
+        return [] if self._epochs.copy else self._beat(now)
+
+    def _leave(self, now: Now) -> list[Action]:
+        """The last beat of this process."""
+        if not self._link.is_open:
+            return []
+        self._is_leaving = True
+        return self._beat(now)
+
+    def _beat(self, now: Now) -> list[Action]:
+        recorded = self._epochs.next_beat(now)
         body = GatewayPresence(
-            epoch=self.epoch,
-            seq=self._seq,
+            epoch=self._epochs.epoch,
+            seq=self._epochs.seq,
             roster_rev=self._roster.rev,
-            trust_rev=self._questions.trust_rev,
+            trust_rev=self._roster.trust_rev,
             entities=len(self._roster.entities),
-            profiles=(),
-            kinds=SPOKEN_KINDS,
+            profiles=self.profiles,
+            kinds=self.kinds,
             version=self._version,
             clock=now.wall,
+            leaving=self._is_leaving,
         )
         envelope = presence(self._me, None, trace_id=self._trace_id, now=now)
-        return self._say(envelope, body, now)
+        return [*recorded, *self._say(envelope, body, now)]
 
     def changed(self, gid: Gid, now: Now) -> None:
         """An entity here changed: announced within a second."""
         self._timers.set_if_unset(("announce", gid), Seconds(now.mono + DEBOUNCE_S))
+
+    def stranger_asked(self, now: Now) -> None:
+        """Every entity is announced once more, to all; at most once a minute, however often somebody asks."""
+        if now.mono < self._all_said_at + SAY_ALL_EVERY_S:
+            return
+        self._all_said_at = now.mono
+        for gid in list(self._roster.entities)[:PART_ENTITIES]:
+            self.changed(gid, now)
 
     def announce(self, gid: Gid, now: Now) -> list[Action]:
         entity = self._roster.entities.get(gid)
@@ -138,7 +169,7 @@ class Presence:
         if not self._link.is_open:
             return []
         envelope = presence(self._me, entity.gid, trace_id=self._trace_id, now=now)
-        return self._say(envelope, entry_of(dataclasses.replace(entity, status="gone", rev=self._roster.rev)), now)
+        return self._say(envelope, entry_of(msgspec.structs.replace(entity, status="gone", rev=self._roster.rev)), now)
 
     def _say(self, envelope: Envelope, body: GatewayPresence | EntityPresence, now: Now) -> list[Action]:
         """Publish it. What the wire does not take is left unsaid, with a note: it must not stop all the rest."""
@@ -149,70 +180,6 @@ class Presence:
             detail = str(error)[:200]
             return [Note("unsaid", None, gid, self._trace_id, self._me.host, "malformed", detail, alarm=True)]
         return [self._link.publish(ForBeat(), envelope, data)]
-
-    # --- hearing
-
-    def arrive(self, tag: Tag, message: VerifiedEnvelope, now: Now) -> list[Action]:
-        envelope = message.envelope
-        host = envelope.host
-        if host == self._me.host:
-            self._own_heard_at = now.mono
-            return [Ack(tag)]
-        if envelope.to.endswith("._gateway"):
-            return [*self._beat_heard(host, message, now), Ack(tag)]
-        entry = EntityPresence.from_bytes(message.body)
-        if not self._is_theirs(entry, host):
-            return [Ack(tag)]
-        entity = _peer_entity(host, entry)
-        is_news, peer = self._roster.announced(entity)
-        actions: list[Action] = []
-        if is_news and entity.status == "gone":
-            actions.append(RecordPeerEntities(host, self._roster.of_host(host), replace=True))
-        elif is_news:
-            actions.append(RecordPeerEntities(host, (entity,), replace=False))
-        return [*actions, *([RecordPeer(peer)] if peer else []), Ack(tag)]
-
-    def _beat_heard(self, host: HostId, message: VerifiedEnvelope, now: Now) -> list[Action]:
-        body = GatewayPresence.from_bytes(message.body)
-        was_silent = self._roster.is_silent(host, now.wall)
-        peer = Peer(
-            host=host,
-            epoch=body.epoch,
-            seq=body.seq,
-            roster_rev=body.roster_rev,
-            trust_rev=body.trust_rev,
-            version=body.version,
-            kinds=tuple(body.kinds),
-            profiles=tuple(body.profiles),
-            heard_at=now.wall,
-            offset_ms=message.envelope.ts - now.wall,
-        )
-        taken = self._roster.beat(peer)
-        if taken is None:
-            return []
-        known, is_first, rev_differs = taken
-        actions: list[Action] = [RecordPeer(known)]
-        if rev_differs:
-            digest = hashlib.blake2b(f"{self._me.host} {host} {body.roster_rev}".encode(), digest_size=2).digest()
-            spread = int.from_bytes(digest, "big") / 65536 * ASK_SPREAD_S
-            self._timers.set_if_unset(("roster", host), Seconds(now.mono + (0 if is_first else spread)))
-        if is_first or was_silent:
-            actions += [*self._questions.ask(host, now), *self._questions.recall(host, now)]
-        return actions
-
-    def ask_roster(self, host: HostId, now: Now) -> list[Action]:
-        """ROSTER_ASK; asked again while the answer is missing and the host still beats."""
-        if not self._link.is_open:
-            return []
-        self._timers.set(("roster-again", host), Seconds(now.mono + ASK_AGAIN_S))
-        envelope = control(self._me, Kind.ROSTER_ASK, host, trace_id=self._trace_id, now=now)
-        return [self._link.publish(ForControl(), envelope, b"")]
-
-    def roster_still_missing(self, host: HostId, now: Now) -> list[Action]:
-        peer = self._roster.peers.get(host)
-        if peer is None or peer.roster_rev >= 0 or self._roster.is_silent(host, now.wall):
-            return []
-        return self.ask_roster(host, now)
 
     def on_roster_ask(self, message: VerifiedEnvelope, now: Now) -> list[Action]:
         entities = [entry for e in self._roster.entities.values() if _is_sayable(entry := entry_of(e))]
@@ -230,23 +197,6 @@ class Presence:
             )
             actions.append(self._link.publish(ForControl(), envelope, body.to_bytes()))
         return actions
-
-    def on_roster(self, message: VerifiedEnvelope, now: Now) -> list[Action]:
-        """A part of a roster. The parts come in order; one out of it is dropped, and the whole is asked for again."""
-        body = RosterPart.from_bytes(message.body)
-        host = message.envelope.host
-        is_first, is_last = body.part == 0, body.part + 1 >= body.parts
-        if not is_first and self._parts.get(host) != (body.roster_rev, body.part):
-            return []
-        self._parts[host] = (body.roster_rev, body.part + 1)
-        entities = tuple(_peer_entity(host, entry) for entry in body.entities if self._is_theirs(entry, host))
-        entities = entities[:MOST_ENTITIES]
-        if is_last:
-            del self._parts[host]
-            self._timers.cancel(("roster-again", host))
-        peer = self._roster.replaced(host, body.roster_rev, entities, is_first=is_first, is_last=is_last)
-        actions: list[Action] = [RecordPeerEntities(host, entities, replace=is_first)]
-        return [*actions, RecordPeer(peer)] if peer else actions
 
 
 def entry_of(entity: Entity) -> EntityPresence:
@@ -276,22 +226,3 @@ def _is_sayable(entry: EntityPresence) -> bool:
     except MalformedEnvelope:
         return False
     return True
-
-
-def _peer_entity(host: HostId, entry: EntityPresence) -> PeerEntity:
-    return PeerEntity(
-        gid=Gid(entry.gid),
-        host=host,
-        name=entry.name,
-        role=entry.role,
-        takes=entry.takes,
-        groups=tuple(entry.groups),
-        status=entry.status,
-        since=WallMs(entry.since),
-        harness=entry.harness,
-        wakes=entry.wakes,
-        full=entry.full,
-        repo=entry.repo,
-        head=entry.head,
-        rev=entry.rev,
-    )

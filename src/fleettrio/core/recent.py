@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-from fleettrio.core.calls import Key
+from fleettrio.core.rows import Key
 
 __all__ = ("Recent",)
 

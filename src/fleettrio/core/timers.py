@@ -17,6 +17,7 @@ Name = tuple[str, ...]
 _STALE_ALLOWED = 64
 EPOCH = Seconds(0.0)
 """Before every moment."""
+FAR = Seconds(float("inf"))
 
 
 def at_wall(moment: WallMs, now: Now) -> Seconds:
@@ -41,8 +42,18 @@ class Timers:
         if name not in self._at:
             self.set(name, at)
 
+    def set_if_earlier(self, name: Name, at: Seconds) -> None:
+        if at < self._at.get(name, FAR):
+            self.set(name, at)
+
     def cancel(self, name: Name) -> None:
         self._at.pop(name, None)
+
+    def bring_forward(self, seconds: float) -> None:
+        """Every moment is so much nearer: the clock stood still while time went by."""
+        self._at = {name: Seconds(at - seconds) for name, at in self._at.items()}
+        self._heap = [(at, name) for name, at in self._at.items()]
+        heapq.heapify(self._heap)
 
     def next(self) -> Seconds | None:
         """The earliest moment, None when nothing is set."""

@@ -1,7 +1,8 @@
-"""The highest wall time that this host has seen.
+"""The highest wall time that this host has seen, and the one at which its store was made.
 
 While the clock stands more than 30 s behind it, nobody can say what has expired and what was delivered already: the
-forward lane is closed until the clock has caught up, or a person says that it is right.
+forward lane is closed until the clock has caught up, or a person says that it is right. A store that was made under
+that clock was made now at the latest: what is older may have been typed before its time (`ledger-lost`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from fleettrio.core.actions import Action, RecordSetting
 from fleettrio.core.timers import at_wall
 from fleettrio.ids import Now, Seconds, WallMs
 
-__all__ = ("SETTING", "WallMark")
+__all__ = ("BORN", "SETTING", "WallMark")
 
 SETTING = "highest-wall"
+BORN = "born"
+"""The keys of both in the store's `setting`."""
 SLACK_MS = 30_000
 RECORD_EVERY_MS = 60_000
 
 
 class WallMark:
-    def __init__(self, highest: WallMs) -> None:
+    def __init__(self, highest: WallMs, born: WallMs) -> None:
         self.highest = highest
+        self.born = born
         self._recorded = highest
 
     def saw(self, now: Now) -> list[Action]:
@@ -45,4 +49,8 @@ class WallMark:
     def accept(self, now: Now) -> list[Action]:
         """A person says that the clock is right."""
         self.highest = self._recorded = now.wall
-        return [RecordSetting(SETTING, str(now.wall))]
+        accepted: list[Action] = [RecordSetting(SETTING, str(now.wall))]
+        if self.born > now.wall:
+            self.born = now.wall
+            accepted.append(RecordSetting(BORN, str(now.wall)))
+        return accepted

@@ -12,7 +12,7 @@ from fleettrio.testing.hosts import Outcome
 
 __all__ = ("CommandFailed", "Host")
 
-START_S = 30.0
+START_S = 120.0
 
 
 class CommandFailed(FleetTrioError):
@@ -26,14 +26,14 @@ class Host(hosts.Host):
         super().__init__(name, home, env)
         self._narrator = narrator
 
-    def settle(self, broker: str, password: str) -> None:
-        """Its settings, and the password of its broker login in a file that only this user can read."""
+    def settle(self, broker: str, password: str, more: str = "") -> None:
+        """Its settings (`more` is TOML too), and the password of its broker login in a file for this user alone."""
         # A beat a second instead of every five: what the roster is judged by should not be waited for in a demo.
-        self.configure(broker, self.name, password, "[timers]\nbeat_s = 1.0\n")
+        self.configure(broker, self.name, password, f"[timers]\nbeat_s = 1.0\n{more}")
 
-    def call(self, *arguments: str, token: str | None = None, given: bytes = b"") -> Outcome:
+    def call(self, *arguments: str, token: str | None = None, given: bytes = b"", cwd: Path | None = None) -> Outcome:
         """As `cli`, and raises `CommandFailed` with the command's own words unless it ended well."""
-        done = self.cli(*arguments, token=token, given=given)
+        done = self.cli(*arguments, token=token, given=given, cwd=cwd)
         if done.code != 0:
             raise CommandFailed(f"{done.command}: exit {done.code}\n{done.err}")
         return done

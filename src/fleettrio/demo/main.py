@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from fleettrio.demo.lead import Lead
 from fleettrio.demo.narrate import Narrator
 from fleettrio.demo.stage import Stage
 from fleettrio.demo.stories import STORIES, Story
-from fleettrio.errors import FleetTrioError
+from fleettrio.errors import STOPPED, FleetTrioError
+from fleettrio.testing.stopping import stopped_by_signals
 
 __all__ = ("new_folder", "run_demo")
 
 LONGEST_PLACE = 50
 """Bytes: what the folders of the demo and a socket's name leave of the 100 that every system takes."""
-_STOPPED = 130
 
 
 def run_demo(arguments: list[str]) -> int:
@@ -36,11 +33,11 @@ def run_demo(arguments: list[str]) -> int:
     began = time.monotonic()
     folder = new_folder()
     try:
-        with _stopped_by_signals():
+        with stopped_by_signals():
             passed = _run(folder, narrator, with_beta=not options.without_beta)
     except KeyboardInterrupt:
         narrator.plain("stopped; everything that was started has ended")
-        return _STOPPED
+        return STOPPED
     except FleetTrioError as error:
         narrator.failed(f"the stage could not be set up: {error}" + (f"\nhint: {error.hint}" if error.hint else ""))
         passed = 0
@@ -84,29 +81,13 @@ def _tell(number: int, story: Story, lead: Lead) -> bool:
     began = time.monotonic()
     try:
         lead.stage.ready()
+        lead.told(f"Show this: {story.__doc__}")
         story(lead)
     except FleetTrioError as error:
         narrator.failed(str(error) + (f"\nhint: {error.hint}" if error.hint else ""))
         return False
     narrator.passed(f"story {number} passed ({time.monotonic() - began:.1f} s)")
     return True
-
-
-@contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """SIGTERM stops it like Ctrl-C does. Once it is being stopped, a second signal does not stop the cleaning up."""
-
-    def stop(_number: int, _frame: object) -> None:
-        for signal_number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signal_number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""The worker's pane: a tmux server that nobody else sees, with one program in it, and that program's log."""
+"""The worker's pane: a tmux server that nobody else sees, with one program in it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import signal
@@ -11,41 +10,39 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fleettrio.demo.narrate import Narrator, TooLate
+from fleettrio.demo.workers import WorkerLog
 from fleettrio.errors import FleetTrioError
 
 __all__ = ("WorkerPane",)
 
-_TMUX_S = 10.0
-_END_S = 5.0
+_TMUX_S = 60.0
+_END_S = 20.0
 
 
 class WorkerPane:
-    """Made, not started. Files and the server's socket are in `folder`."""
+    """Made, not started."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str], narrator: Narrator) -> None:
+    def __init__(self, log: WorkerLog, env: Mapping[str, str], narrator: Narrator) -> None:
         """`env` is what the worker runs in; it must hold `TMUX_TMPDIR`, as must that of the daemon that types here."""
         self._env = env
         self._narrator = narrator
         self._socket = f"fleettrio-{secrets.token_hex(4)}"
-        self._log = folder / "worker.jsonl"
-        self._hold = folder / "hold"
+        self._log = log
         self._pids: tuple[int, ...] = ()
         self.target = ""
         """How `fleettrio attach --pane` names it."""
 
     def start(self) -> None:
         """Start the server with the worker in it; returns once the worker takes turns."""
-        worker = [sys.executable, "-P", "-m", "fleettrio.demo.worker"]
-        options = ["--log", str(self._log), "--hold", str(self._hold)]
         size = ["-x", "100", "-y", "30"]
-        answer = self._tmux("new-session", "-d", *size, "-P", "-F", "#{pid} #{pane_pid} #{pane_id}", *worker, *options)
+        facts = "#{pid} #{pane_pid} #{pane_id}"
+        answer = self._tmux("new-session", "-d", *size, "-P", "-F", facts, *self._log.command)
         server, program, pane = answer.split()
         self._pids = (int(program), int(server))
         self.target = f"{self._socket}:{pane}"
-        self._narrator.until("the worker has started in its pane", lambda: self.events("begun"), 20.0)
+        self._narrator.until("the worker has started in its pane", lambda: self._log.events("begun"), 90.0)
 
     def _tmux(self, *command: str) -> str:
         try:
@@ -63,28 +60,12 @@ class WorkerPane:
             raise FleetTrioError(f"tmux {command[0]}: {done.stderr.strip()}")
         return done.stdout.strip()
 
-    def events(self, name: str) -> list[dict[str, Any]]:
-        """What the worker wrote down under this name, oldest first."""
-        lines = self._log.read_bytes().split(b"\n")[:-1] if self._log.exists() else []
-        return [event for event in map(json.loads, lines) if event["event"] == name]
-
-    def find(self, name: str, short: str) -> dict[str, Any] | None:
-        """Its last event of this name about this message."""
-        return next((event for event in reversed(self.events(name)) if event["id"] == short), None)
-
-    def hold(self) -> None:
-        """From now on the worker sits on its answers."""
-        self._hold.touch()
-
-    def release(self) -> None:
-        self._hold.unlink(missing_ok=True)
-
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-t", self.target.partition(":")[2])
 
     def close(self) -> None:
         """End the worker and the server, by their process ids; no-op when they were never started."""
-        self.release()
+        self._log.release()
         pids, self._pids = self._pids, ()
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What the stories play on: a private broker, the hosts alpha and beta, a lead on alpha and a worker on beta.
+"""What the stories play on: a private broker, the hosts alpha and beta, a lead and a worker, and a project.
 
 `ready()` brings back whatever a story killed, so that each story starts on the same stage.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,16 +15,28 @@ from typing import Self
 from fleettrio.demo.hosts import Host
 from fleettrio.demo.narrate import Narrator
 from fleettrio.demo.pane import WorkerPane
+from fleettrio.demo.repository import Repository
+from fleettrio.demo.workers import WorkerLog
 from fleettrio.ids import FleetId
 from fleettrio.testing.broker_node import BrokerNode
 from fleettrio.testing.definitions import definitions
 from fleettrio.testing.hosts import clean_environment
 
-__all__ = ("FLEET", "LEAD", "VHOST", "WORKER", "Stage")
+__all__ = ("CODER", "FLEET", "LEAD", "PROJECT_FILE", "VHOST", "WORKER", "Stage")
 
 FLEET = FleetId("demo")
 VHOST = "fleet"
-LEAD, WORKER = "lead@alpha", "worker@beta"
+LEAD, WORKER, CODER = "lead@alpha", "worker@beta", "coder@beta"
+PROJECT_FILE = "retry.py"
+_GRANTS = "send,ask,reply,broadcast,report,stop,spawn:coder"
+_PROFILE = """
+[[profile]]
+name = "coder"
+command = {command}
+cwd = {cwd}
+harness = "script"
+groups = ["crew"]
+"""
 
 
 class Stage:
@@ -40,7 +53,9 @@ class Stage:
         self.alpha = Host("alpha", folder / "alpha", env, narrator)
         self.beta = Host("beta", folder / "beta", env, narrator)
         self.hosts = (self.alpha, self.beta)
-        self.pane = WorkerPane(tmux_folder, self.beta.env, narrator)
+        self.logs = {address: WorkerLog(folder, address.partition("@")[0]) for address in (WORKER, CODER)}
+        self.worker = self.logs[WORKER]
+        self.pane = WorkerPane(self.worker, self.beta.env, narrator)
         self.passwords = {host.name: secrets.token_urlsafe(18) for host in self.hosts}
         self.broker = BrokerNode(folder / "broker")
         self._broker_runs = False
@@ -61,8 +76,13 @@ class Stage:
         say = self.narrator.say
         with ThreadPoolExecutor(max_workers=1) as beside:
             starting = beside.submit(self.start_broker)
-            for host in self.hosts:
-                host.settle(f"amqp://127.0.0.1:{self.broker.port}/{VHOST}", self.passwords[host.name])
+            self.project = Repository.founded(self.folder / "work-alpha", PROJECT_FILE, "TRIES = 3\n")
+            self.clone = self.project.clone(self.folder / "work-beta")
+            profile = _PROFILE.format(
+                command=json.dumps(self.logs[CODER].command), cwd=json.dumps(str(self.clone.folder))
+            )
+            for host, more in ((self.alpha, ""), (self.beta, profile)):
+                host.settle(f"amqp://127.0.0.1:{self.broker.port}/{VHOST}", self.passwords[host.name], more)
             self._found_fleet()
             starting.result()
         # What an administrator does once: the fleet's exchanges, and for each host a login that reaches its own queues.
@@ -73,7 +93,8 @@ class Stage:
             host.begin()
         for host in self._running():
             host.wait_ready()
-        attached = self.alpha.call("attach", "--name", "lead", "--role", "lead", "--json").json()
+        attach = ("attach", "--name", "lead", "--role", "lead", "--json")
+        attached = self.alpha.call(*attach, cwd=self.project.folder).json()
         self.lead_token = attached["token"]
         say(f"alpha    its own home, key and login; {LEAD} fetches its mail (pull)")
         if self.with_beta:
@@ -87,9 +108,8 @@ class Stage:
     def _found_fleet(self) -> None:
         """As two people would: alpha founds, beta's line is added, the signed file is carried over."""
         self.alpha.call("init", "--new-fleet", FLEET)
-        said = self.beta.call("init").out.decode()
-        line = next(word for word in said.split() if word.startswith("ft-host-1:"))
-        self.alpha.call("host", "add", line, "--yes")
+        self.alpha.call("host", "add", _line(self.beta), "--yes")
+        self.alpha.call("host", "add", _line(self.alpha), "--yes", "--grants", _GRANTS)
         file = self.folder / "fleet.cbor"
         file.write_bytes(self.alpha.call("host", "export").out)
         self.beta.call("host", "import", str(file), "--yes")
@@ -99,13 +119,19 @@ class Stage:
 
     def ready(self) -> None:
         """Everything runs and is connected again, whatever the story before did."""
-        self.pane.release()
+        for log in self.logs.values():
+            log.release()
         self.start_broker()
         for host in self._running():
             if not host.is_up:
                 host.begin()
         for host in self._running():
             host.wait_ready()
+
+    def let_expire(self, gid: str) -> None:
+        """An administrator's policy: what waits at the broker for this agent on beta dies at once."""
+        policy = {"vhost": VHOST, "name": f"short-{gid}", "pattern": f"^agent\\.{gid}\\.", "apply-to": "queues"}
+        self.broker.import_definitions({"policies": [{**policy, "priority": 1, "definition": {"message-ttl": 100}}]})
 
     def kill_broker(self) -> None:
         """End the node as a power cut would. Its port and its data stay."""
@@ -125,4 +151,10 @@ class Stage:
             stack.callback(self.broker.close)
             for host in self.hosts:
                 stack.callback(host.stop)
+                stack.callback(host.end_panes)
             stack.callback(self.pane.close)
+
+
+def _line(host: Host) -> str:
+    """What `init` prints for the owner of the fleet."""
+    return next(word for word in host.call("init").out.decode().split() if word.startswith("ft-host-1:"))

@@ -7,8 +7,11 @@ It knows nothing of the demo. On each turn it takes the short id out of the fram
 Rules: a turn is noted before anything is done with it, and the number before it is sent. While the hold file is there
 it sits on its answer. A daemon that does not run is waited for; the reply's key makes a repeated one the same message.
 
-The log has one JSON object a line: `begun`, `turn` (`id`), `read` (`id size sha256 shown number`), `answered` (`id
-reply`), `failed` (`id why`). `sha256` is that of the stored body, `shown` that of the text as it stood in the frame.
+A brief that says `Ask NAME: QUESTION` makes it ask in the middle of its turn, and it quotes what it was answered.
+
+The log has one JSON object a line: `begun`, `turn` (`id stale`), `read` (`id size sha256 shown number`), `asked` (`id
+answer`), `answered` (`id reply`), `failed` (`id why`). `sha256` is that of the stored body, `shown` that of the text as
+it stood in the frame, `stale` what the frame said of code that moved.
 """
 
 from __future__ import annotations
@@ -29,17 +32,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from fleettrio.errors import NO_BROKER, NO_DAEMON, UNKNOWN, USAGE
 from fleettrio.local.frame import unframe
-from fleettrio.testing.agents.composer import Composer, paint, run
+from fleettrio.testing.agents.composer import Composer, paint, read_options, run
 
 __all__ = ("ANSWER", "Worker", "find_id")
 
 ANSWER = "I read {size} bytes.\nsha256 {sha256}\nnumber {number}\n"
 PATIENCE_S = 120.0
-_USAGE, _UNKNOWN, _NO_DAEMON, _NO_BROKER = 2, 5, 7, 8
 _LOOK_AGAIN_S = 0.1
 
 _foot = re.compile(r"\A\[fleettrio [0-9a-f]+\] end of (?P<id>[0-9a-f]{8}) · to answer:")
+
+
+_stale = re.compile(r"(?m)^\[fleettrio [0-9a-f]+\] stale: (.+)$")
+_question = re.compile(r"(?m)^Ask (?P<who>\S+): (?P<what>.+)$")
 
 
 def find_id(text: str) -> str | None:
@@ -55,8 +62,7 @@ class Worker(Composer):
         self, log: BinaryIO, hold: Path, command: Sequence[str], show: Callable[[list[str]], None] = paint
     ) -> None:
         """`command` is how fleettrio is run, `show` puts the screen on the terminal."""
-        idle = argparse.Namespace(mode="idle", draft="", swallow=0, paste=True, hold=True, dialog_on_paste=False)
-        super().__init__(idle, log)
+        super().__init__(read_options(["--hold", "--log", os.devnull]), log)
         self._hold = hold
         self._command = command
         self._show = show
@@ -70,7 +76,7 @@ class Worker(Composer):
         if short is None:
             self.note("ignored", text=text[:200])
             return
-        self.note("turn", id=short)
+        self.note("turn", id=short, stale=_stale.findall(text))
         self.mode = "working"
         self._show(self.screen())
         try:
@@ -87,7 +93,7 @@ class Worker(Composer):
         number = secrets.randbelow(10**9)
         self.note("read", id=short, size=len(body), sha256=sha256, shown=shown, number=number)
         _wait_gone(self._hold)
-        answer = ANSWER.format(size=len(body), sha256=sha256, number=number)
+        answer = ANSWER.format(size=len(body), sha256=sha256, number=number) + self._ask(short, body)
         self.note("answered", id=short, reply=self._reply(short, answer.encode()))
         return f"{short}: {len(body)} bytes, number {number}"
 
@@ -96,9 +102,22 @@ class Worker(Composer):
         for done in self._tries(("show", short, "--body")):
             if done.returncode == 0:
                 return done.stdout
-            if done.returncode != _NO_DAEMON:
+            if done.returncode != NO_DAEMON:
                 raise OSError(_words(done))
         raise OSError("the daemon stayed away")
+
+    def _ask(self, short: str, body: bytes) -> str:
+        """Ask what the brief says, and wait; a line that quotes the answer. Empty when there is nothing to ask."""
+        question = _question.search(body.decode("utf-8", "replace"))
+        if question is None:
+            return ""
+        command = [*self._command, "ask", question["who"], question["what"]]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        if done.returncode != 0:
+            raise OSError(_words(done))
+        answer = unframe(done.stdout.decode("utf-8", "replace"))
+        self.note("asked", id=short, answer=answer)
+        return f"answered {answer}\n"
 
     def _reply(self, short: str, answer: bytes) -> str:
         """Send it, and go on until the broker has it; the reply's id.
@@ -110,9 +129,9 @@ class Worker(Composer):
         for done in self._tries(command, answer):
             if done.stdout:
                 reply = json.loads(done.stdout)["messages"][0]["msg_id"]
-            if done.returncode == 0 or (reply and done.returncode == _USAGE):  # settled meanwhile: nothing to retry
+            if done.returncode == 0 or (reply and done.returncode == USAGE):  # settled meanwhile: nothing to retry
                 return reply
-            if done.returncode not in (_UNKNOWN, _NO_DAEMON, _NO_BROKER):
+            if done.returncode not in (UNKNOWN, NO_DAEMON, NO_BROKER):
                 raise OSError(_words(done))
             if reply:
                 command[:] = ["send", "--retry", reply, "-", "--json"]

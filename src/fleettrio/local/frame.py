@@ -11,14 +11,14 @@ Rules:
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from fleettrio.local.port import Text
+from fleettrio.local.sanitise import BODY_MARK as MARK
 from fleettrio.local.sanitise import clean, one_line
 
-__all__ = ("MARK", "FrameFacts", "frame", "unframe")
+__all__ = ("MARK", "FrameFacts", "frame", "reminder", "unframe")
 
-MARK = "│ "
 NAME_LIMIT = 140
 NOTE_LIMIT = 400
 
@@ -32,8 +32,7 @@ _KINDS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FrameFacts:
+class FrameFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the daemon knows of a message at the moment it lands."""
 
     sender: str
@@ -53,21 +52,45 @@ class FrameFacts:
     stale: str = ""
     """What moved since it was written, one note a line; empty when nothing did."""
     when: str = "idle"
+    by_tool: bool = False
+    """It comes as the result of a tool: its reader answers with a tool, and may have no shell."""
 
 
-def frame(facts: FrameFacts, body_text: bytes | str) -> Text:
-    """The message as it goes into an agent, and the one line for agents that cannot take it whole."""
+def frame(facts: FrameFacts, body_text: bytes | str, room: int | None = None) -> Text:
+    """The message as it goes into an agent, and the one line for agents that cannot take it whole.
+
+    In more than `room` characters it does not go: it is cut, and says how to read the whole: framed
+    again, since its exact bytes are for programs.
+    """
     short, nonce = one_line(facts.short_id, NAME_LIMIT), one_line(facts.nonce, NAME_LIMIT)
     tag = f"[fleettrio {nonce}]"
     body = clean(body_text)
-    lines = [f"{tag} {line}" for line in _head(facts, short)]
-    if body:
-        lines += [MARK + line for line in body.split("\n")]
-    else:
-        lines.append(f"{tag} (the body is empty)")
-    lines.append(f"{tag} {_foot(facts, short)}")
-    notice = f"fleettrio: message {short} waits in your inbox, read it with: fleettrio show {short} --body"
+    head, foot = [f"{tag} {line}" for line in _head(facts, short)], f"{tag} {_foot(facts, short)}"
+    lines = [MARK + line for line in body.split("\n")] if body else [f"{tag} (the body is empty)"]
+    if room is not None:
+        rest = f"{tag} cut here · whole: fleettrio show {short} --framed"
+        lines = _cut(lines, room - len("\n".join((*head, foot))) - 1, rest)
+    lines = [*head, *lines, foot]
+    notice = f"fleettrio: message {short} waits in your inbox, read it: fleettrio show {short} --framed"
     return Text(framed="\n".join(lines), notice=notice, short_id=short, nonce=nonce)
+
+
+def _cut(lines: list[str], room: int, rest: str) -> list[str]:
+    """As much of the lines as there is room for, and then `rest`; all of them if they fit."""
+    text = "\n".join(lines)
+    if len(text) <= room:
+        return lines
+    kept = text[: max(0, room - len(rest) - 1)].split("\n")
+    if len(kept[-1]) <= len(MARK):
+        kept.pop()
+    return [*kept, rest]
+
+
+def reminder(short_id: str, sender: str, nonce: str) -> str:
+    """One line that reminds an agent of a message that it did not answer."""
+    short, who = one_line(short_id, NAME_LIMIT), one_line(sender, NAME_LIMIT)
+    tag = f"[fleettrio {one_line(nonce, NAME_LIMIT)}]"
+    return f"{tag} {who} waits for an answer to message {short}: fleettrio reply {short} 'your answer' (or --file FILE)"
 
 
 def unframe(text: str) -> str:
@@ -106,9 +129,16 @@ def _who(facts: FrameFacts) -> str:
 
 
 def _foot(facts: FrameFacts, short: str) -> str:
-    if facts.wants_reply:
-        return f"end of {short} · to answer: fleettrio reply {short} 'your answer' (or --file FILE)"
-    return f"end of {short} · no reply is wanted"
+    if facts.kind == "COORD":
+        lead = one_line(facts.sender, NAME_LIMIT).removeprefix("lead.")
+        command, tool, whom = f"send --coord {lead} 'your answer'", f"fleet_send with coord {lead}", " that lead"
+    elif facts.kind == "ASK":
+        command, tool, whom = f"answer {short} 'your answer'", f"fleet_answer with id {short}", ""
+    elif facts.wants_reply:
+        command, tool, whom = f"reply {short} 'your answer' (or --file FILE)", f"fleet_reply with id {short}", ""
+    else:
+        return f"end of {short} · no reply is wanted"
+    return f"end of {short} · to answer{whom}: {tool if facts.by_tool else f'fleettrio {command}'}"
 
 
 def _age(age_ms: int) -> str:

@@ -1,29 +1,44 @@
 """What is known of a program that agents run in, read from `harness/<name>.toml`: transports are code, harnesses data.
 
 A reading of a screen follows one order: a dialog beats everything (Enter would answer it), then signs of work, then the
-composer. A screen without any of them is unknown, and nothing is typed into the unknown.
+composer. A screen without any of them is unknown, and nothing is typed into the unknown. The pane's title and the
+screen beneath it are told apart, for whoever weighs them against what else is known of the agent.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
+import contextlib
 import functools
+import os
 import re
+from collections.abc import Iterable
 from importlib import resources
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
 from fleettrio.errors import ConfigError
-from fleettrio.local.port import AgentState
-from fleettrio.panes.tmux import EnterForm, Screen
+from fleettrio.home import resolve_paths
+from fleettrio.local.port import AgentState, NotReady
+from fleettrio.panes.terminal import EnterForm, Screen
 
-__all__ = ("Harness", "Reading", "harness_names", "load_harness", "parse_harness", "read_screen")
+__all__ = (
+    "Harness",
+    "Reading",
+    "harness_names",
+    "harness_of",
+    "load_harness",
+    "not_ready",
+    "parse_harness",
+    "read_screen",
+)
 
 FALLBACK = "line"
 """For programs nobody described: no bracketed paste, so they get one typed line, never a message."""
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _LINES_ONLY = re.compile(r"[\s\u2500-\u259f]+")
 """Box drawing and blanks: a border beside or below the input, nothing that anybody typed."""
 
@@ -35,6 +50,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
 
     about: str
     composer: str
+    programs: list[str] = []
+    stream: Literal["lines", "stream-json"] = "lines"
     bracketed_paste: bool = False
     composer_is_last_line: bool = False
     draft_ornament: str = ""
@@ -43,6 +60,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     busy: list[str] = []
     dialog: list[str] = []
     busy_title: str = ""
+    idle_title: str = ""
     dialog_title: str = ""
     tail: Annotated[int, msgspec.Meta(ge=1, le=200)] = 24
     enter: EnterForm = "Enter"
@@ -53,12 +71,15 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     turn_s: _Seconds = 10.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Harness:
+class Harness(msgspec.Struct, frozen=True, kw_only=True):
     """One program, as far as a delivery needs to know it. All times are bounds or waits in seconds."""
 
     name: str
     about: str
+    programs: frozenset[str]
+    """Names of its program's file, by which one that runs already is recognised."""
+    stream: str
+    """What it speaks when it stays and is fed a line for each message (`local.dialects`)."""
     bracketed_paste: bool
     """False: it gets `Text.notice`, because a paste would arrive as loose lines."""
     composer: re.Pattern[str]
@@ -74,6 +95,8 @@ class Harness:
     busy: re.Pattern[str] | None
     dialog: re.Pattern[str] | None
     busy_title: re.Pattern[str] | None
+    idle_title: re.Pattern[str] | None
+    """Titles under which it does not work; a dialog may be open all the same."""
     dialog_title: re.Pattern[str] | None
     tail: int
     """How many lines at the end of the screen are read for `busy` and `dialog`."""
@@ -89,28 +112,74 @@ class Harness:
     turn_s: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
-    """What a screen says. `draft` is None when no composer is to be seen."""
+class Reading(msgspec.Struct, frozen=True):
+    """What a pane says. `draft` is None when no composer is to be seen."""
 
-    state: AgentState
+    title: AgentState
+    """By the title alone; `unknown` where the harness says nothing there."""
+    screen: AgentState
+    """By the screen alone."""
     draft: str | None
+
+    @property
+    def state(self) -> AgentState:
+        """By both: a dialog or work that either of them shows is there."""
+        for state in (AgentState.BLOCKED, AgentState.WORKING):
+            if state in (self.title, self.screen):
+                return state
+        return self.screen
 
 
 def harness_names() -> tuple[str, ...]:
-    """The harnesses that are shipped."""
-    folder = resources.files("fleettrio.local") / "harness"
-    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+    """The harnesses that are known: those that are shipped, and the person's own."""
+    folders = (resources.files("fleettrio.local") / "harness", _own_folder())
+    files = [file.name for folder in folders if folder.is_dir() for file in folder.iterdir()]
+    names = {name.removesuffix(".toml") for name in files if name.endswith(".toml")}
+    return tuple(sorted(name for name in names if _NAME.fullmatch(name)))
 
 
-@functools.cache
+def _own_folder() -> Path:
+    return resolve_paths(os.environ).harness_dir
+
+
 def load_harness(name: str) -> Harness:
-    """The shipped harness `name`, for "" the one for unknown programs. Raises `ConfigError` for any other name."""
+    """The harness `name`, for "" the one for unknown programs. Raises `ConfigError` for a name that no file has, and
+    for a file with a mistake."""
     name = name or FALLBACK
     if name not in harness_names():
         raise ConfigError([f"no harness {name!r}"], hint=f"known ones: {', '.join(harness_names())}")
+    own = _own_folder() / f"{name}.toml"
+    if not own.exists():
+        return _load_shipped(name)
+    try:
+        facts = own.stat()
+        return _load_own(own, (facts.st_mtime_ns, facts.st_size))
+    except OSError as error:
+        raise ConfigError([f"harness {name}: {own} cannot be read: {error.strerror}"]) from error
+
+
+@functools.cache
+def _load_shipped(name: str) -> Harness:
     file = resources.files("fleettrio.local") / "harness" / f"{name}.toml"
     return parse_harness(name, file.read_bytes())
+
+
+@functools.lru_cache(maxsize=64)
+def _load_own(file: Path, as_of: tuple[int, int]) -> Harness:  # noqa: ARG001 - part of what the answer is kept for
+    """Read anew when the file has changed. Raises `ConfigError`, which names the file, and `OSError`."""
+    try:
+        return parse_harness(file.stem, file.read_bytes())
+    except ConfigError as error:
+        raise ConfigError(error.problems, hint=f"mend {file}, then attach the agent again") from error
+
+
+def harness_of(words: Iterable[str]) -> str:
+    """The harness whose program has one of these names; empty for none. A file with a mistake is nobody's."""
+    known: dict[str, str] = {}
+    for name in harness_names():
+        with contextlib.suppress(ConfigError):
+            known |= dict.fromkeys(load_harness(name).programs, name)
+    return next((known[word] for word in words if word in known), "")
 
 
 def parse_harness(name: str, data: bytes) -> Harness:
@@ -125,6 +194,8 @@ def parse_harness(name: str, data: bytes) -> Harness:
     return Harness(
         name=name,
         about=file.about,
+        programs=frozenset(file.programs),
+        stream=file.stream,
         bracketed_paste=file.bracketed_paste,
         composer=composer,
         composer_is_last_line=file.composer_is_last_line,
@@ -134,6 +205,7 @@ def parse_harness(name: str, data: bytes) -> Harness:
         busy=_compile(name, "busy", file.busy),
         dialog=_compile(name, "dialog", file.dialog),
         busy_title=_compile(name, "busy_title", [file.busy_title] if file.busy_title else []),
+        idle_title=_compile(name, "idle_title", [file.idle_title] if file.idle_title else []),
         dialog_title=_compile(name, "dialog_title", [file.dialog_title] if file.dialog_title else []),
         tail=file.tail,
         enter=file.enter,
@@ -148,13 +220,36 @@ def parse_harness(name: str, data: bytes) -> Harness:
 def read_screen(harness: Harness, screen: Screen) -> Reading:
     """What the agent is doing and what is half typed, as far as its screen and title tell."""
     draft = _draft(harness, screen)
-    title = screen.facts.title
     tail = "\n".join(_shown(screen.lines)[-harness.tail :])
-    if _found(harness.dialog_title, title) or _found(harness.dialog, tail):
-        return Reading(AgentState.BLOCKED, draft)
-    if _found(harness.busy_title, title) or _found(harness.busy, tail):
-        return Reading(AgentState.WORKING, draft)
-    return Reading(AgentState.UNKNOWN if draft is None else AgentState.IDLE, draft)
+    seen = AgentState.UNKNOWN if draft is None else AgentState.IDLE
+    return Reading(
+        _judged(screen.facts.title, harness.dialog_title, harness.busy_title, _title_at_rest(harness, screen)),
+        _judged(tail, harness.dialog, harness.busy, seen),
+        draft,
+    )
+
+
+def not_ready(state: AgentState, draft: str | None, when: str) -> NotReady | None:
+    """Why nothing may be typed with `when` into what shows this; None when it may."""
+    if state is AgentState.BLOCKED:
+        return NotReady(state, "it is at a dialog or a permission prompt")
+    if state is AgentState.WORKING and when != "now":
+        return NotReady(state, "it is working")
+    if draft is None:
+        return NotReady(state, "its composer is not on the screen")
+    return NotReady(state, "a draft is in its composer") if draft else None
+
+
+def _judged(
+    text: str, dialog: re.Pattern[str] | None, busy: re.Pattern[str] | None, otherwise: AgentState
+) -> AgentState:
+    if _found(dialog, text):
+        return AgentState.BLOCKED
+    return AgentState.WORKING if _found(busy, text) else otherwise
+
+
+def _title_at_rest(harness: Harness, screen: Screen) -> AgentState:
+    return AgentState.IDLE if _found(harness.idle_title, screen.facts.title) else AgentState.UNKNOWN
 
 
 def _draft(harness: Harness, screen: Screen) -> str | None:
@@ -195,4 +290,4 @@ def _compile(name: str, key: str, patterns: list[str]) -> re.Pattern[str] | None
             re.compile(pattern, re.MULTILINE)
         return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.MULTILINE)
     except re.error as error:
-        raise ConfigError([f"harness {name}: {key} is no regular expression: {error}"]) from error
+        raise ConfigError([f"harness {name}: {key} is not a regular expression: {error}"]) from error

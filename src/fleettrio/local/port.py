@@ -7,11 +7,12 @@ recorded are decided elsewhere. The order is: `reserve` (all checks) → the row
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ("AgentState", "Delivery", "DeliveryOutcome", "NotReady", "Reserved", "Text", "Transport")
+import msgspec
+
+__all__ = ("AgentState", "Delivery", "DeliveryOutcome", "Keeper", "NotReady", "Reserved", "Text", "Transport", "Turn")
 
 
 class AgentState(enum.StrEnum):
@@ -26,8 +27,7 @@ class AgentState(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """A framed message, ready to be put into an agent."""
 
     framed: str
@@ -38,16 +38,14 @@ class Text:
     nonce: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(msgspec.Struct, frozen=True):
     """All checks passed. `generation` names the very agent that was looked at."""
 
     generation: str
     state: AgentState
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NotReady:
+class NotReady(msgspec.Struct, frozen=True):
     """Not now. `why` is shown to the sender: "a draft is in its composer", "pane is in copy mode"."""
 
     state: AgentState
@@ -64,18 +62,35 @@ class DeliveryOutcome(enum.StrEnum):
     """Proof that not one byte went in: it may be tried again."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     outcome: DeliveryOutcome
     detail: str = ""
+    saw_work: bool = False
+    """It was seen at work: once it is idle again, that turn is over."""
+    via: str = ""
+    """The way it went, when that is not the transport's own name."""
+
+    @classmethod
+    def nothing(cls, why: str) -> Delivery:
+        """Not one byte went in."""
+        return cls(DeliveryOutcome.NOTHING_WRITTEN, why)
+
+    @classmethod
+    def unconfirmed(cls, why: str) -> Delivery:
+        """Bytes went in, or may have, and nobody saw what came of it."""
+        return cls(DeliveryOutcome.UNCONFIRMED, why)
 
 
 class Transport(Protocol):
     """One way into one agent."""
 
-    name: str
-    wakes: bool
-    """True when an idle agent takes a turn by this transport alone."""
+    @property
+    def name(self) -> str:
+        """The way it takes, as people read it: `tmux`."""
+
+    @property
+    def wakes(self) -> bool:
+        """True when an idle agent takes a turn by this transport alone."""
 
     async def state(self) -> AgentState:
         """Look, change nothing. Cancellation leaves the agent as it was."""
@@ -88,3 +103,24 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Let go of the agent; it lives on."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A turn that is over: its last words, if they are known, and how it ended (`done`, `error`)."""
+
+    words: bytes | None
+    how: str
+
+
+@runtime_checkable
+class Keeper(Transport, Protocol):
+    """A transport that keeps its agent running itself: it hears when a turn is over, and ends what it started."""
+
+    def glance(self) -> Reserved | None:
+        """As `reserve`, without waiting for anything; None: not ready, or not to be known so fast."""
+
+    def turns_over(self) -> list[Turn]:
+        """The turns that `state` and `deliver` saw end since the last call, each once."""
+
+    async def end(self) -> None:
+        """End the program: nobody speaks to it any more. Bounded; cancelled, it may still run."""

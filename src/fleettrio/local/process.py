@@ -24,17 +24,23 @@ from typing import IO
 import trio
 
 from fleettrio.errors import ConfigError
+from fleettrio.local.pauses import Pauses
 from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, NotReady, Reserved, Text
 
-__all__ = ("ProcessTransport",)
+__all__ = ("NOT_INHERITED", "ProcessTransport", "bound_output", "find_program", "open_output")
 
 READ_BOUND_S = 10.0
 """How long a command has to read its message before that counts as not seen."""
 POLL_S = 0.02
 WATCH_S = 0.25
-NOT_INHERITED = frozenset({"FLEETTRIO_TOKEN", "TMUX", "TMUX_PANE"})
+NOT_INHERITED = frozenset({"FLEETTRIO_TOKEN", "TMUX", "TMUX_PANE", "HERDR_ENV", "HERDR_PANE_ID"})
 OUTPUT_LIMIT = 4 * 1024 * 1024
 """Bytes of output kept; what goes beyond starts the file anew."""
+
+
+def find_program(program: str, cwd: str, path: str | None) -> str | None:
+    """Where a program is that is started in `cwd`; None when it cannot be found or run. `path`: as in PATH."""
+    return shutil.which(os.path.join(cwd, program) if os.sep in program else program, path=path)
 
 
 class ProcessTransport:
@@ -74,7 +80,7 @@ class ProcessTransport:
         """Ready when no command runs and the program is there to be started."""
         if self._is_running():
             return NotReady(AgentState.WORKING, "its command still runs for an earlier message")
-        if shutil.which(self._argv[0], path=self._env.get("PATH")) is None and not self._is_file():
+        if find_program(self._argv[0], self._cwd or "", self._env.get("PATH")) is None:
             return NotReady(AgentState.UNKNOWN, f"its command {self._argv[0]} cannot be found or run")
         if self._cwd is not None and not await trio.Path(self._cwd).is_dir():
             return NotReady(AgentState.UNKNOWN, f"its folder {self._cwd} does not exist")
@@ -83,7 +89,7 @@ class ProcessTransport:
     async def deliver(self, reserved: Reserved, text: Text) -> Delivery:
         """Start the command on `text`. It runs on after this returns, and after the daemon ends."""
         if self._is_running() or reserved.generation != str(self._runs):
-            return Delivery(DeliveryOutcome.NOTHING_WRITTEN, "its command was started for another message meanwhile")
+            return Delivery.nothing("its command was started for another message meanwhile")
         data = text.framed.encode()
         with tempfile.TemporaryFile(prefix="fleettrio-") as source:
             source.write(data)
@@ -91,9 +97,7 @@ class ProcessTransport:
             try:
                 child = self._start(source, text.short_id)
             except OSError as error:
-                return Delivery(
-                    DeliveryOutcome.NOTHING_WRITTEN, f"{self._argv[0]} could not be started: {error.strerror}"
-                )
+                return Delivery.nothing(f"{self._argv[0]} could not be started: {error.strerror}")
             return await self._watch_reading(child, source.fileno(), len(data))
 
     async def close(self) -> None:
@@ -102,13 +106,9 @@ class ProcessTransport:
     def _is_running(self) -> bool:
         return self._running is not None and self._running.poll() is None
 
-    def _is_file(self) -> bool:
-        """A relative path is one from the command's own folder."""
-        return "/" in self._argv[0] and os.access(os.path.join(self._cwd or ".", self._argv[0]), os.X_OK)
-
     def _start(self, source: IO[bytes], short_id: str) -> subprocess.Popen[bytes]:
         """Raises `OSError` when there is no process. The output's file is 0600: it may hold what the agent was told."""
-        output = _open_output(self._output) if self._output is not None else os.open(os.devnull, os.O_WRONLY)
+        output = open_output(self._output) if self._output is not None else os.open(os.devnull, os.O_WRONLY)
         try:
             child = subprocess.Popen(
                 self._argv,
@@ -128,36 +128,33 @@ class ProcessTransport:
 
     async def _watch_reading(self, child: subprocess.Popen[bytes], source: int, size: int) -> Delivery:
         """The file's offset is shared with the child: it tells how far it has read."""
+        looks = Pauses(POLL_S)
         with trio.move_on_after(self._read_bound_s):
             while True:
                 status = child.poll()
                 if os.lseek(source, 0, os.SEEK_CUR) >= size or status == 0:
-                    return Delivery(DeliveryOutcome.SUBMITTED, f"process {child.pid}")
+                    return Delivery(DeliveryOutcome.SUBMITTED, f"process {child.pid}", saw_work=True)
                 if status is not None:
-                    return Delivery(
-                        DeliveryOutcome.UNCONFIRMED, f"its command ended with {status} before it had read the message"
-                    )
-                await trio.sleep(POLL_S)
-        return Delivery(
-            DeliveryOutcome.UNCONFIRMED, f"its command has not read the message within {self._read_bound_s:g} s"
-        )
+                    return Delivery.unconfirmed(f"its command ended with {status} before it had read the message")
+                await looks.pause()
+        return Delivery.unconfirmed(f"its command has not read the message within {self._read_bound_s:g} s")
 
 
 def _watch(child: subprocess.Popen[bytes], output: Path | None) -> None:
     """Thread: wait for the child (nobody else has to), and keep its output bounded meanwhile."""
     while child.poll() is None:
         if output is not None:
-            _bound_output(output)
+            bound_output(output)
         time.sleep(WATCH_S)
 
 
-def _open_output(path: Path) -> int:
+def open_output(path: Path) -> int:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _bound_output(path)
+    bound_output(path)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def _bound_output(path: Path) -> None:
+def bound_output(path: Path) -> None:
     """Start the file anew when it is full. It is opened for appending, so whoever writes goes on at its beginning."""
     try:
         if path.stat().st_size > OUTPUT_LIMIT:

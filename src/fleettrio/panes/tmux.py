@@ -8,27 +8,26 @@ Rules, each one a way in which tmux loses or breaks something (seen with 3.3a):
 - `-p` without `-r` turns line feeds into Enter. `send-keys -l` eats a `;` at the end and refuses long text: text goes
   by a buffer read from standard input.
 - A client in a locale that is not UTF-8 prints `_` for everything else: hence `-u`.
+- A look and a key are two commands, and between them a dialog may open that Enter would answer. So Enter can be tied to
+  a word that must stand on the screen at that moment: the server searches it in the same step.
 - `$TMUX` would make a bare `%3` mean the server that happens to be around the daemon: it is taken away.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import re
 import secrets
 import subprocess
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 import trio
 
-from fleettrio.errors import ConfigError, FleetTrioError
+from fleettrio.errors import ConfigError
+from fleettrio.panes.terminal import EnterForm, PaneFacts, Screen, TerminalError
 
-__all__ = ("EnterForm", "PaneFacts", "Screen", "Tmux", "TmuxError", "parse_target")
-
-EnterForm = Literal["Enter", "C-m"]
+__all__ = ("Tmux", "TmuxError", "parse_target")
 
 COMMAND_LIMIT_S = 10.0
 """Bound of one tmux call. A server that is slower is not one to type into."""
@@ -44,6 +43,7 @@ _FIELDS = (
     "cursor_x",
     "cursor_y",
     "alternate_on",
+    "bracket_paste_flag",
     "pane_tty",
 )
 _FORMAT = "|".join([*(f"#{{{field}}}" for field in _FIELDS), "#{s/[|]/_/:pane_current_command}", "#{pane_title}"])
@@ -51,40 +51,8 @@ _NOBODY_THERE = ("can't find pane", "no server running", "error connecting to")
 _WRITABLE = "#{?pane_dead,0,#{?pane_in_mode,0,1}}"
 
 
-class TmuxError(FleetTrioError):
+class TmuxError(TerminalError):
     """tmux could not be asked. `may_have_run` is False when it is certain that the command did nothing."""
-
-    def __init__(self, message: str, *, may_have_run: bool = False, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.may_have_run = may_have_run
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PaneFacts:
-    """What tmux says of one pane."""
-
-    pane: str
-    dead: bool
-    in_mode: bool
-    """Copy mode or another one in which keys go to tmux."""
-    pid: int
-    """The process tmux started in the pane."""
-    width: int
-    height: int
-    cursor_x: int
-    cursor_y: int
-    alternate: bool
-    tty: str
-    command: str
-    title: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Screen:
-    """A pane and its visible lines at one moment; blanks at the ends of lines are off."""
-
-    facts: PaneFacts
-    lines: tuple[str, ...]
 
 
 def parse_target(target: str) -> tuple[str | None, str]:
@@ -92,7 +60,7 @@ def parse_target(target: str) -> tuple[str | None, str]:
     if match := _TARGET.fullmatch(target):
         return match["socket"], match["pane"]
     raise ConfigError(
-        [f"{target!r} is no tmux pane"],
+        [f"{target!r} is not a tmux pane"],
         hint="give a pane id such as %3, or socket:%3 for another server; `tmux display -p '#{pane_id}'` prints it",
     )
 
@@ -158,17 +126,19 @@ class Tmux:
                 await self._forget(name)
         return done
 
-    async def send_enter(self, pane: str, form: EnterForm) -> bool:
-        """Press Enter, by name or as the control key that is the same. False: it was not pressed. Raises as `paste`."""
-        return await self._guarded(pane, f"send-keys -t {pane} {form}")
+    async def send_enter(self, pane: str, form: EnterForm, shown: str = "") -> bool:
+        """Press Enter, by name or as the control key that is the same, if `shown` (letters and digits) stands on the
+        screen. False: it was not pressed. Raises as `paste`."""
+        test = f"#{{&&:{_WRITABLE},#{{C:{shown}}}}}" if shown else _WRITABLE
+        return await self._guarded(pane, f"send-keys -t {pane} {form}", test=test)
 
-    async def _guarded(self, pane: str, command: str, first: tuple[str, ...] = (), data: bytes = b"") -> bool:
+    async def _guarded(
+        self, pane: str, command: str, first: tuple[str, ...] = (), data: bytes = b"", test: str = _WRITABLE
+    ) -> bool:
         """Run `command` only if the pane can take it, judged by the server in the same step."""
         lead = (*first, ";") if first else ()
         then = f"{command} ; display-message -p done"
-        done = await self._run(
-            *lead, "if-shell", "-F", "-t", pane, _WRITABLE, then, "display-message -p refused", data=data
-        )
+        done = await self._run(*lead, "if-shell", "-F", "-t", pane, test, then, "display-message -p refused", data=data)
         said = done.stdout.decode("utf-8", "replace").split()
         if said == ["done"]:
             return True
@@ -182,17 +152,22 @@ class Tmux:
         with trio.move_on_after(2, shield=True), contextlib.suppress(TmuxError):
             await self._run("delete-buffer", "-b", name)
 
-    async def _run(self, *command: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """One tmux client, bounded. Its exit code is left to the caller: 3.3 is not steady about it."""
+    async def _run(
+        self, *command: str, data: bytes = b"", env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[bytes]:
+        """One tmux client, bounded. Its exit code is left to the caller: 3.3 is not steady about it.
+
+        `env` instead of the usual one, `prefix` in front of the whole command line.
+        """
         try:
             with trio.fail_after(COMMAND_LIMIT_S):
                 return await trio.run_process(
-                    [*self._argv, *command],
+                    [*prefix, *self._argv, *command],
                     stdin=data,
                     capture_stdout=True,
                     capture_stderr=True,
                     check=False,
-                    env=self._env,
+                    env=self._env if env is None else env,
                 )
         except trio.TooSlowError as error:
             raise TmuxError(f"tmux did not answer within {COMMAND_LIMIT_S:.0f} s", may_have_run=True) from error
@@ -204,7 +179,7 @@ def _read_facts(line: str) -> PaneFacts | None:
     parts = line.split("|", len(_FIELDS) + 1)
     if len(parts) != len(_FIELDS) + 2 or not parts[0].startswith("%"):
         return None
-    pane, dead, mode, pid, width, height, cursor_x, cursor_y, alternate, tty, command, title = parts
+    pane, dead, mode, pid, width, height, cursor_x, cursor_y, alternate, brackets, tty, command, title = parts
     return PaneFacts(
         pane=pane,
         dead=dead == "1",
@@ -215,6 +190,7 @@ def _read_facts(line: str) -> PaneFacts | None:
         cursor_x=int(cursor_x or 0),
         cursor_y=int(cursor_y or 0),
         alternate=alternate == "1",
+        takes_brackets=brackets == "1" if brackets else None,
         tty=tty,
         command=command,
         title=title,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fleettrio.store.contents import StoreContents
 from fleettrio.store.pruning import Pruned
-from fleettrio.store.queries import StoreContents
 from fleettrio.store.store import Store, open_store
-from fleettrio.store.tables import JournalRow, StoredMessage
+from fleettrio.store.tables import StoredMessage
 from fleettrio.store.writer import Ticket
 
-__all__ = ("JournalRow", "Pruned", "Store", "StoreContents", "StoredMessage", "Ticket", "open_store")
+__all__ = ("Pruned", "Store", "StoreContents", "StoredMessage", "Ticket", "open_store")

@@ -4,95 +4,37 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from fleettrio.core.rows import Entity, InboxRow, Peer, PeerEntity, SentRow
-from fleettrio.ids import Gid, MsgId, TraceId, WallMs
-from fleettrio.store.schema import BORN, OPEN, PUT_IN, UNFINISHED
-from fleettrio.store.tables import BUS, ENTITY, JOURNAL, LEDGER, OUTBOX, PEER, PEER_ENTITY, JournalRow, StoredMessage
+from fleettrio.core.entity import Entity
+from fleettrio.core.rows import InboxRow, Key, SentRow
+from fleettrio.ids import Gid, MsgId
+from fleettrio.store.schema import OPEN, PUT_IN
+from fleettrio.store.tables import BUS, ENTITY, LEDGER, OUTBOX, StoredMessage
+from fleettrio.wire.envelope import Kind
+from fleettrio.wire.gids import is_msg_id
 
 __all__ = (
-    "PROBE",
     "SHORTEST_ENDING",
-    "Key",
-    "StoreContents",
     "by_trace",
-    "contents",
     "entity_by_token",
     "find",
     "inbox_rows",
-    "journal",
     "key",
     "known",
     "last_in",
     "last_sent",
+    "last_to_reply",
     "messages",
+    "newest",
     "sent",
     "sent_rows",
 )
 
-Key = tuple[MsgId, Gid]
-
 SHORTEST_ENDING = 4
 """Characters of an id that are enough to look for it; the indexes are over so many."""
-PROBE = "probe"
-"""Key in `setting` that the probe writes and removes."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StoreContents:
-    """What a gateway takes up at its start."""
-
-    entities: tuple[Entity, ...]
-    inbox: tuple[InboxRow, ...]
-    """Rows that are open, and rows whose sender's host is owed a notice (`notified` is False); by arrival."""
-    sent: tuple[SentRow, ...]
-    """Rows without a last word, and `injected` or `unconfirmed` ones that have not expired; by sending."""
-    peers: tuple[Peer, ...]
-    peer_entities: tuple[PeerEntity, ...]
-    settings: dict[str, str]
-    born: WallMs
-    """When this store was created: older messages that it does not know may have been delivered before."""
-    next_seq: int
-    """Order of the next arrival."""
-
-
-_ENTITIES = f"SELECT {ENTITY.columns} FROM entity ORDER BY name"
-_PEERS = f"SELECT {PEER.columns} FROM peer ORDER BY host"
-_PEER_ENTITIES = f"SELECT {PEER_ENTITY.columns} FROM peer_entity ORDER BY host, name"
-_SETTINGS = "SELECT key, value FROM setting WHERE key <> ?"
-_NEXT_SEQ = "SELECT coalesce(max(seq), 0) + 1 FROM ledger"
-_INBOX_AT_START = (
-    f"SELECT {LEDGER.columns} FROM ledger WHERE {OPEN}"
-    f" UNION ALL SELECT {LEDGER.columns} FROM ledger WHERE notified = 0 AND NOT ({OPEN})"
-)
-_SENT_AT_START = (
-    f"SELECT {OUTBOX.columns} FROM outbox WHERE {UNFINISHED}"
-    " AND (state NOT IN ('injected','unconfirmed') OR expires_at > ?) ORDER BY ts"
-)
-
-
-def contents(connection: sqlite3.Connection, now: WallMs) -> StoreContents:
-    """Everything in one consistent view."""
-    run = connection.execute
-    run("BEGIN")
-    try:
-        settings = {str(name): str(value) for name, value in run(_SETTINGS, (PROBE,))}
-        return StoreContents(
-            entities=tuple(map(ENTITY.row, run(_ENTITIES))),
-            inbox=tuple(sorted(map(LEDGER.row, run(_INBOX_AT_START)), key=lambda row: row.seq)),
-            sent=tuple(map(OUTBOX.row, run(_SENT_AT_START, (now,)))),
-            peers=tuple(map(PEER.row, run(_PEERS))),
-            peer_entities=tuple(map(PEER_ENTITY.row, run(_PEER_ENTITIES))),
-            settings=settings,
-            born=WallMs(int(settings[BORN])),
-            next_seq=int(run(_NEXT_SEQ).fetchone()[0]),
-        )
-    finally:
-        run("COMMIT")
 
 
 def _keyed(table: str, columns: str) -> str:
@@ -113,6 +55,11 @@ def known(connection: sqlite3.Connection, keys: Sequence[Key]) -> list[InboxRow 
     return [None if values[0] is None else LEDGER.row(values) for values in found]
 
 
+def newest(connection: sqlite3.Connection) -> MsgId:
+    """The greatest msgId of the ledger; empty when there is none."""
+    return MsgId(connection.execute("SELECT coalesce(max(msg_id), '') FROM ledger").fetchone()[0])
+
+
 def sent(connection: sqlite3.Connection, keys: Sequence[Key]) -> list[SentRow | None]:
     found = connection.execute(_SENT, (json.dumps(keys),))
     return [None if values[0] is None else OUTBOX.row(values) for values in found]
@@ -124,12 +71,27 @@ def messages(connection: sqlite3.Connection, keys: Sequence[Key]) -> list[Stored
 
 
 _INBOX = {
-    (has_gid, open_only): f"SELECT {LEDGER.columns} FROM ledger WHERE "
-    + " AND ".join((["gid = ?1"] if has_gid else ["?1 IS NULL"]) + ([OPEN] if open_only else []))
-    + " ORDER BY seq DESC LIMIT ?2"
-    for has_gid in (False, True)
+    (False, False): f"SELECT {LEDGER.columns} FROM ledger WHERE ?1 IS NULL ORDER BY seq DESC LIMIT ?2",
+    (False, True): f"SELECT {LEDGER.columns} FROM ledger WHERE ?1 IS NULL AND {OPEN} ORDER BY seq DESC LIMIT ?2",
+    (True, False): f"SELECT {LEDGER.columns} FROM ledger WHERE (msg_id, gid) IN"
+    " (SELECT msg_id, gid FROM ledger WHERE gid = ?1 ORDER BY seq DESC LIMIT ?2) ORDER BY seq DESC",
+    (True, True): f"SELECT {LEDGER.columns} FROM ledger WHERE gid = ?1 AND {OPEN} ORDER BY seq DESC LIMIT ?2",
+}
+
+
+_INBOX_COUNT = {
+    open_only: "SELECT count(*) FROM ledger WHERE gid = ?" + (f" AND {OPEN}" if open_only else "")
     for open_only in (False, True)
 }
+_SENT_COUNT = "SELECT count(*) FROM outbox WHERE sender = ?"
+
+
+def count_inbox(connection: sqlite3.Connection, gid: Gid, open_only: bool) -> int:
+    return int(connection.execute(_INBOX_COUNT[open_only], (gid,)).fetchone()[0])
+
+
+def count_sent(connection: sqlite3.Connection, sender: Gid) -> int:
+    return int(connection.execute(_SENT_COUNT, (sender,)).fetchone()[0])
 
 
 def inbox_rows(connection: sqlite3.Connection, gid: Gid | None, open_only: bool, limit: int) -> list[InboxRow]:
@@ -151,7 +113,17 @@ def last_sent(connection: sqlite3.Connection, sender: Gid) -> SentRow | None:
     return next(iter(sent_rows(connection, sender, 1)), None)
 
 
-_LAST_IN = f"SELECT {LEDGER.columns} FROM ledger WHERE gid = ? AND {PUT_IN} ORDER BY at DESC, seq DESC LIMIT 1"
+# What was put in has its word, or is offered just now.
+_PUT_IN = (
+    f"SELECT {LEDGER.columns} FROM ledger WHERE (msg_id, gid) IN"
+    f" (SELECT msg_id, gid FROM ledger WHERE {PUT_IN} AND gid = ?1 ORDER BY at DESC, seq DESC LIMIT {{}})"
+)
+_OFFERED = f" UNION ALL SELECT {LEDGER.columns} FROM ledger WHERE gid = ?1 AND {OPEN} AND state = 'offered'"
+_LAST_IN = f"{_PUT_IN.format(1)}{_OFFERED} ORDER BY at DESC, seq DESC LIMIT 1"
+_LAST_TO_REPLY = (
+    f"SELECT {LEDGER.columns} FROM ({_PUT_IN.format(-1)}{_OFFERED}) WHERE kind NOT IN ('{Kind.ASK}','{Kind.ANSWER}')"
+    f" ORDER BY wants_reply = 1 OR kind = '{Kind.REPLY}' DESC, at DESC, seq DESC LIMIT 1"
+)
 
 
 def last_in(connection: sqlite3.Connection, gid: Gid) -> InboxRow | None:
@@ -159,20 +131,34 @@ def last_in(connection: sqlite3.Connection, gid: Gid) -> InboxRow | None:
     return None if values is None else LEDGER.row(values)
 
 
+def last_to_reply(connection: sqlite3.Connection, gid: Gid) -> InboxRow | None:
+    """The newest that a reply may go to: one that wants it, or is itself a reply, before what was only to be read."""
+    values = connection.execute(_LAST_TO_REPLY, (gid,)).fetchone()
+    return None if values is None else LEDGER.row(values)
+
+
 def _ending(table: str, columns: str, column: str) -> str:
+    """Along an index over the time that has the ids, too: by endings, every message would write a page of its own."""
     return (
-        f"SELECT {columns} FROM {table} WHERE substr({column}, -{SHORTEST_ENDING}) = substr(?1, -{SHORTEST_ENDING})"
-        f" AND substr({column}, -length(?1)) = ?1 ORDER BY ts, msg_id, gid LIMIT 1000"
+        f"SELECT {columns} FROM {table} WHERE (msg_id, gid) IN"
+        f" (SELECT msg_id, gid FROM {table} WHERE substr({column}, -length(?1)) = ?1 LIMIT {_MOST_FOUND})"
+        " ORDER BY ts, msg_id, gid"
     )
 
 
-_IN_ENDING = _ending("ledger", LEDGER.columns, "msg_id")
-_OUT_ENDING = _ending("outbox", OUTBOX.columns, "msg_id")
-_IN_TRACE = _ending("ledger", LEDGER.columns, "trace_id")
-_OUT_TRACE = _ending("outbox", OUTBOX.columns, "trace_id")
+def _whole(table: str, columns: str) -> str:
+    return f"SELECT {columns} FROM {table} WHERE msg_id = ?1 ORDER BY ts, gid LIMIT {_MOST_FOUND}"
+
+
+_MOST_FOUND = 1000
+_IN_WHOLE, _OUT_WHOLE = _whole("ledger", LEDGER.columns), _whole("outbox", OUTBOX.columns)
+_IN_ENDING, _OUT_ENDING = _ending("ledger", LEDGER.columns, "msg_id"), _ending("outbox", OUTBOX.columns, "msg_id")
+_IN_TRACE, _OUT_TRACE = _ending("ledger", LEDGER.columns, "trace_id"), _ending("outbox", OUTBOX.columns, "trace_id")
 
 
 def find(connection: sqlite3.Connection, ending: str) -> tuple[list[InboxRow], list[SentRow]]:
+    if is_msg_id(ending.lower()):
+        return _both(connection, _IN_WHOLE, _OUT_WHOLE, ending)
     return _both(connection, _IN_ENDING, _OUT_ENDING, ending)
 
 
@@ -200,28 +186,18 @@ def key(connection: sqlite3.Connection, name: str, sender: Gid) -> tuple[MsgId, 
     return None if values is None else tuple(MsgId(msg_id) for msg_id in json.loads(values[0]))
 
 
+def keyed(connection: sqlite3.Connection, names: Iterable[str], sender: Gid) -> dict[str, tuple[SentRow, ...]]:
+    """The rows of the messages that each of this sender's idempotency keys stands for; a new one has none."""
+    found = {}
+    for name in names:
+        ids = key(connection, name, sender) or ()
+        found[name] = tuple(row for msg_id in ids for row in find(connection, msg_id)[1])
+    return found
+
+
 _BY_TOKEN = f"SELECT {ENTITY.columns} FROM entity WHERE token_hash = ? AND length(token_hash) > 0"
 
 
 def entity_by_token(connection: sqlite3.Connection, token_hash: bytes) -> Entity | None:
     values = connection.execute(_BY_TOKEN, (token_hash,)).fetchone()
     return None if values is None else ENTITY.row(values)
-
-
-_JOURNAL_ALL = f"SELECT {JOURNAL.columns} FROM journal ORDER BY id DESC LIMIT ?"
-_JOURNAL_OF = (
-    f"SELECT {JOURNAL.columns} FROM journal WHERE id IN ("
-    " SELECT id FROM journal WHERE msg_id IN (SELECT value FROM json_each(?))"
-    " UNION SELECT id FROM journal WHERE trace_id = ?) ORDER BY id DESC LIMIT ?"
-)
-
-
-def journal(
-    connection: sqlite3.Connection, msg_ids: Sequence[MsgId], trace_id: TraceId | None, limit: int
-) -> list[JournalRow]:
-    """The newest `limit`, oldest first."""
-    if msg_ids or trace_id is not None:
-        found = connection.execute(_JOURNAL_OF, (json.dumps(list(msg_ids)), trace_id, limit))
-    else:
-        found = connection.execute(_JOURNAL_ALL, (limit,))
-    return [*map(JOURNAL.row, found)][::-1]

@@ -12,23 +12,38 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from fleettrio.core.wallmark import BORN
 from fleettrio.errors import StoreError
 from fleettrio.ids import WallMs
 
-__all__ = ("BORN", "KEEP_UNTIL", "MIGRATIONS", "OPEN", "PUT_IN", "UNFINISHED", "Migration", "copy_path", "migrate")
+__all__ = (
+    "KEEP_UNTIL",
+    "MIGRATIONS",
+    "OF_AGENT",
+    "OPEN",
+    "PUT_IN",
+    "UNANSWERED",
+    "UNFINISHED",
+    "Migration",
+    "copy_path",
+    "migrate",
+    "newer_schema",
+)
 
 Migration = tuple[str, ...]
 """Statements, run in one transaction."""
 
-BORN = "born"
-"""Key in `setting`: wall time, ms, at which this store was created."""
-
 # Conditions of partial and expression indexes: SQLite uses such an index only where a query repeats its words exactly.
-OPEN = "state IN ('waiting','injecting','offered')"
-PUT_IN = "state IN ('injected','drained','offered')"
-UNFINISHED = "state NOT IN ('drained','expired','recalled','superseded','failed')"
+# They are evaluated at every change of a row: of a list of more than two words SQLite makes a table each time, of ORs
+# it makes none.
+OPEN = "(state = 'waiting' OR state = 'injecting' OR state = 'offered')"
+PUT_IN = "(state = 'injected' OR state = 'drained')"
+UNANSWERED = "wants_reply = 1 AND answer = '' AND state = 'injected'"
+"""Put into an agent whose turn may still go on."""
+UNFINISHED = " AND ".join(f"state <> '{word}'" for word in ("drained", "expired", "recalled", "superseded", "failed"))
+"""Words that may still be followed by another. `ready` and `done` are in it for the index's sake; they are few."""
 KEEP_UNTIL = "max(expires_at + 60000, arrived_at + 172800000)"
-"""A ledger row guards against a second delivery until `expiresAt` + 2 × skew, and 48 h at least (`20-semantics`)."""
+"""A ledger row guards against a second delivery: until `expiresAt` + 60 s, and for 48 h at least."""
 
 _V1: Migration = (
     "CREATE TABLE setting(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -50,8 +65,8 @@ _V1: Migration = (
         auto INTEGER NOT NULL, depth INTEGER NOT NULL, repeat INTEGER NOT NULL, notified INTEGER NOT NULL,
         PRIMARY KEY(msg_id, gid)) WITHOUT ROWID""",
     "CREATE INDEX ledger_gid ON ledger(gid, seq)",
-    f"CREATE INDEX ledger_open ON ledger(gid, seq) WHERE {OPEN}",
-    f"CREATE INDEX ledger_put_in ON ledger(gid, at) WHERE {PUT_IN}",
+    "CREATE INDEX ledger_open ON ledger(gid, seq) WHERE state IN ('waiting','injecting','offered')",
+    "CREATE INDEX ledger_put_in ON ledger(gid, at) WHERE state IN ('injected','drained','offered')",
     "CREATE INDEX ledger_owed ON ledger(from_host) WHERE notified = 0",
     "CREATE INDEX ledger_ending ON ledger(substr(msg_id, -4))",
     "CREATE INDEX ledger_trace ON ledger(substr(trace_id, -4))",
@@ -63,7 +78,8 @@ _V1: Migration = (
         said_by TEXT NOT NULL, at INTEGER NOT NULL, re TEXT, answered_by TEXT, recalling INTEGER NOT NULL,
         sig BLOB NOT NULL, proof BLOB NOT NULL, PRIMARY KEY(msg_id, gid)) WITHOUT ROWID""",
     "CREATE INDEX outbox_sender ON outbox(sender, ts)",
-    f"CREATE INDEX outbox_unfinished ON outbox(ts) WHERE {UNFINISHED}",
+    """CREATE INDEX outbox_unfinished ON outbox(ts)
+        WHERE state NOT IN ('drained','expired','recalled','superseded','failed')""",
     "CREATE INDEX outbox_ending ON outbox(substr(msg_id, -4))",
     "CREATE INDEX outbox_trace ON outbox(substr(trace_id, -4))",
     "CREATE INDEX outbox_ts ON outbox(ts)",
@@ -88,12 +104,108 @@ _V1: Migration = (
     "CREATE INDEX journal_trace ON journal(trace_id) WHERE trace_id IS NOT NULL",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_V1,)
+_V2: Migration = (
+    *(
+        f"ALTER TABLE ledger ADD COLUMN {column}"
+        for column in (
+            "\"to\" TEXT NOT NULL DEFAULT ''",
+            "turn_id TEXT NOT NULL DEFAULT ''",
+            "held TEXT NOT NULL DEFAULT ''",
+            "has_causal INTEGER NOT NULL DEFAULT 0",
+            "on_stale TEXT NOT NULL DEFAULT ''",
+            "stale TEXT NOT NULL DEFAULT ''",
+            "supersedes TEXT",
+            "claim TEXT NOT NULL DEFAULT ''",
+            "about TEXT NOT NULL DEFAULT ''",
+            "answer TEXT NOT NULL DEFAULT ''",
+        )
+    ),
+    *(
+        f"ALTER TABLE outbox ADD COLUMN {column}"
+        for column in (
+            "\"to\" TEXT NOT NULL DEFAULT ''",
+            "turn_id TEXT NOT NULL DEFAULT ''",
+            "wants_reply INTEGER NOT NULL DEFAULT 0",
+            "answer TEXT NOT NULL DEFAULT ''",
+            "owes TEXT NOT NULL DEFAULT ''",
+            "stale TEXT NOT NULL DEFAULT ''",
+            "about TEXT NOT NULL DEFAULT ''",
+            "late INTEGER NOT NULL DEFAULT 0",
+        )
+    ),
+    f"CREATE INDEX ledger_unanswered ON ledger(gid) WHERE {UNANSWERED}",
+    "CREATE INDEX outbox_owes ON outbox(to_host) WHERE owes <> ''",
+    "ALTER TABLE peer ADD COLUMN has_left INTEGER NOT NULL DEFAULT 0",
+    """CREATE TABLE spawn(
+        spawn_id TEXT PRIMARY KEY, host TEXT NOT NULL, profile TEXT NOT NULL, state TEXT NOT NULL,
+        trace_id TEXT NOT NULL, depth INTEGER NOT NULL, cwd TEXT NOT NULL, worktree INTEGER NOT NULL,
+        tree TEXT NOT NULL, started INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL,
+        at INTEGER NOT NULL) WITHOUT ROWID""",
+    "ALTER TABLE entity ADD COLUMN \"left\" TEXT NOT NULL DEFAULT '[]'",
+    """CREATE TABLE due(
+        id TEXT PRIMARY KEY, what TEXT NOT NULL, at INTEGER NOT NULL, sender TEXT NOT NULL, made_at INTEGER NOT NULL,
+        request BLOB NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE claim(
+        "key" TEXT PRIMARY KEY, holder TEXT NOT NULL, host TEXT NOT NULL, fence INTEGER NOT NULL, at INTEGER NOT NULL,
+        lease INTEGER NOT NULL) WITHOUT ROWID""",
+)
+
+_V3: Migration = (
+    "ALTER TABLE entity ADD COLUMN session TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE entity ADD COLUMN api TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE entity ADD COLUMN program INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE entity ADD COLUMN started INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE entity ADD COLUMN reply TEXT NOT NULL DEFAULT ''",
+)
+
+_V4: Migration = ("ALTER TABLE entity ADD COLUMN shown INTEGER NOT NULL DEFAULT 0",)
+
+# The steps of a message lie in its row (`store.journal`). An index over what is random makes every message write a page
+# of its own: endings and traces are looked for along the time, at a tenth of a microsecond a row.
+_V5: Migration = (
+    "ALTER TABLE ledger ADD COLUMN steps TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE outbox ADD COLUMN steps TEXT NOT NULL DEFAULT ''",
+    *(
+        f"DROP INDEX {index}"
+        for index in (
+            *("ledger_open", "ledger_put_in", "ledger_ending", "ledger_trace", "ledger_keep"),
+            *("outbox_unfinished", "outbox_ending", "outbox_trace", "outbox_ts"),
+        )
+    ),
+    f"CREATE INDEX ledger_open ON ledger(gid, seq) WHERE {OPEN}",
+    f"CREATE INDEX ledger_put_in ON ledger(gid, at) WHERE {PUT_IN}",
+    f"CREATE INDEX outbox_unfinished ON outbox(ts) WHERE {UNFINISHED}",
+    f"CREATE INDEX ledger_keep ON ledger({KEEP_UNTIL}, trace_id)",
+    "CREATE INDEX outbox_ts ON outbox(ts, trace_id)",
+)
+
+# An index that begins with the agent makes what comes together for many agents write a page for each, and split it in
+# the middle: what is an agent's is looked for along the time, too.
+_V6: Migration = (
+    "DROP INDEX ledger_gid",
+    "DROP INDEX ledger_put_in",
+    "CREATE INDEX ledger_came ON ledger(seq)",
+    f"CREATE INDEX ledger_put_in ON ledger(at, seq, state) WHERE {PUT_IN}",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3, _V4, _V5, _V6)
+
+OF_AGENT = "(msg_id, gid) IN (SELECT msg_id, gid FROM ledger WHERE gid = ?1)"
+"""The rows of one agent, found by an index that has the ids, and no row but theirs is read."""
 
 
 def copy_path(path: Path, version: int) -> Path:
     """Where the copy of a store of schema `version` is kept before it is migrated."""
     return path.with_name(f"{path.name}.v{version}")
+
+
+def newer_schema(path: Path, version: int, newest: int) -> StoreError:
+    """For a file of a later version than the `newest` that is known here."""
+    return StoreError(
+        f"{path} was written by a newer fleettrio (schema {version}, this one knows {newest})",
+        reason="newer-schema",
+        hint="run the newer fleettrio, or put back the copy that it made beside the file before it migrated",
+    )
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration], at: WallMs) -> None:
@@ -104,11 +216,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     newest = len(migrations)
     if version > newest:
-        raise StoreError(
-            f"{path} was written by a newer fleettrio (schema {version}, this one knows {newest})",
-            reason="newer-schema",
-            hint="run the newer fleettrio, or put back the copy that it made beside the file before it migrated",
-        )
+        raise newer_schema(path, version, newest)
     if version == newest:
         return
     if version > 0:

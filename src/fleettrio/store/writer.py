@@ -3,7 +3,8 @@
 Rules:
 - Its connection is the only one that writes and checkpoints: two that do can corrupt a WAL file (SQLite before 3.51.3).
 - What is handed in is carried out in that order, whether or not anybody still waits for it.
-- All that waits, up to `GROUP_LIMIT`, becomes one commit and one fsync; nobody waits for a group to fill.
+- All that waits, up to `GROUP_LIMIT`, becomes one commit and one fsync; nobody waits for a group to fill. What may wait
+  goes with the next commit, or after `WAIT_S` alone.
 - A transaction that cannot be written fails alone; what fails the commit or the disk fails its whole group.
 - Waiters are woken after the commit, never before.
 """
@@ -11,18 +12,20 @@ Rules:
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import trio
 
 from fleettrio.errors import StoreError
 from fleettrio.store.faults import REFUSED, is_fatal, store_error
-from fleettrio.store.statements import Statement
+from fleettrio.store.statements import Statements, Transaction
 
 __all__ = ("GROUP_LIMIT", "Ticket", "Writer")
 
@@ -30,10 +33,11 @@ GROUP_LIMIT = 256
 """Transactions in one commit."""
 BACKLOG_LIMIT = 16_384
 """Transactions that may wait; the disk is stuck long before."""
-WAL_LIMIT = 16 * 1024 * 1024
-"""Bytes of WAL that make the writer checkpoint although it is busy."""
 IDLE_S = 1.0
-"""Without work for so long, the writer empties the WAL."""
+"""Without work for so long, the writer empties the WAL. While it is busy SQLite begins it anew when it is long: writing
+over it is cheaper than making it longer."""
+WAIT_S = 0.25
+"""For how long what may wait is waited with."""
 CLOSE_S = 30.0
 """How long closing waits for the backlog to be written."""
 
@@ -43,10 +47,11 @@ Job = Callable[[sqlite3.Connection], object]
 class Ticket:
     """The promise of one submitted transaction."""
 
-    __slots__ = ("_error", "_event", "_result", "work")
+    __slots__ = ("_error", "_event", "_result", "may_wait", "work")
 
-    def __init__(self, work: Sequence[Statement] | Job) -> None:
+    def __init__(self, work: Transaction | Job, *, may_wait: bool = False) -> None:
         self.work = work
+        self.may_wait = may_wait
         self._event = trio.Event()
         self._error: StoreError | None = None
         self._result: object = None
@@ -60,6 +65,10 @@ class Ticket:
         if self._error is not None:
             raise self._error
         return self._result
+
+    @property
+    def is_over(self) -> bool:
+        return self._event.is_set()
 
     def fail(self, error: StoreError) -> None:
         self._error = error
@@ -81,6 +90,8 @@ class Writer:
         self._queue: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="fleettrio-store")
         self._closed = False
+        self._waits: Ticket | None = None
+        self._is_in_wal = True
         self.commits = 0
         """Commits so far."""
         self.transactions = 0
@@ -89,7 +100,12 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, work: Sequence[Statement] | Job) -> Ticket:
+    @property
+    def is_waited_with(self) -> bool:
+        """True while something that may wait is not written yet."""
+        return self._waits is not None and not self._waits.is_over
+
+    def submit(self, work: Transaction | Job, *, may_wait: bool = False) -> Ticket:
         """Hand over one transaction; never blocks. Raises `StoreError` (`closed`, `backlog`), having taken nothing."""
         if self._closed:
             raise StoreError("the store is closed", reason="closed")
@@ -97,7 +113,9 @@ class Writer:
             raise StoreError(
                 f"{BACKLOG_LIMIT} transactions wait for the disk", reason="backlog", hint="look at the load of the disk"
             )
-        ticket = Ticket(work)
+        ticket = Ticket(work, may_wait=may_wait)
+        if may_wait:
+            self._waits = ticket
         self._queue.put(ticket)
         return ticket
 
@@ -117,12 +135,11 @@ class Writer:
             closing = False
             while not closing:
                 group, closing = self._next_group()
-                is_idle = not group
                 if group:
                     self._commit(group)
                     self._wake(group)
                     group = []
-                if is_idle or self.wal_bytes() > WAL_LIMIT:
+                else:
                     self._checkpoint()
         finally:
             self._closed = True
@@ -130,15 +147,17 @@ class Writer:
             self._fail_the_rest(group)
 
     def _next_group(self) -> tuple[list[Ticket], bool]:
-        """What waits now, and whether that was the last. Empty after `IDLE_S` without work (if the WAL has any)."""
+        """What waits now, and whether that was the last. Empty after `IDLE_S` without work, once."""
         group: list[Ticket] = []
+        until, patience_s = math.inf, IDLE_S if self._is_in_wal else None
         try:
-            ticket = self._queue.get(timeout=IDLE_S if self.wal_bytes() else None)
-            while ticket is not None:
+            while (ticket := self._queue.get(timeout=patience_s)) is not None:
                 group.append(ticket)
                 if len(group) == GROUP_LIMIT:
                     return group, False
-                ticket = self._queue.get_nowait()
+                now = time.monotonic()
+                until = min(until, now + WAIT_S if ticket.may_wait else now)
+                patience_s = max(0.0, until - now)
         except queue.Empty:
             return group, False
         return group, True
@@ -154,57 +173,56 @@ class Writer:
                     self._write_alone(ticket)
             self._connection.execute("COMMIT")
             self.commits += 1
+            self._is_in_wal = True
         except sqlite3.Error as error:
             for ticket in group:
                 ticket.fail(store_error(error, "writing the store"))
             self._roll_back()
 
     def _write_together(self, group: list[Ticket]) -> bool:
-        """The quick way, by table and in few calls. False, with nothing written, when one of them cannot be written."""
-        tables: dict[str, list[Statement]] = {}
+        """The quick way, by table and in few calls. False, with nothing written, when one of them cannot be written.
+
+        Without a savepoint: from there on SQLite would keep a copy of each page that changes, in a file of its own.
+        """
+        statements = Statements()
         for ticket in group:
-            if callable(ticket.work):
+            if not isinstance(ticket.work, Transaction):
                 return False
-            for statement in ticket.work:
-                tables.setdefault(statement.table, []).append(statement)
+            statements.add(ticket.work)
+        try:
+            statements.run(self._connection)
+        except REFUSED as error:
+            if is_fatal(error):
+                raise
+            self._connection.execute("ROLLBACK")
+            self._connection.execute("BEGIN IMMEDIATE")
+            return False
+        return True
+
+    def _write_alone(self, ticket: Ticket) -> None:
+        work = ticket.work
+        if isinstance(work, Transaction):
+            statements = Statements()
+            statements.add(work)
+            error = self._write(statements.run)
+        else:
+            error = self._write(lambda connection: ticket.keep(work(connection)))
+        if error:
+            ticket.fail(store_error(error, "writing rows"))
+
+    def _write(self, work: Job) -> Exception | None:
+        """All of it or, with the error returned, nothing. Raises what fails the whole commit."""
         self._connection.execute("SAVEPOINT work")
         try:
-            for statements in tables.values():
-                self._write_in_order(statements)
+            work(self._connection)
         except REFUSED as error:
             if is_fatal(error):
                 raise
             self._connection.execute("ROLLBACK TO work")
             self._connection.execute("RELEASE work")
-            return False
+            return error
         self._connection.execute("RELEASE work")
-        return True
-
-    def _write_in_order(self, statements: list[Statement]) -> None:
-        """Neighbours of one kind in one call."""
-        sql = statements[0].sql
-        values: list[tuple[object, ...]] = []
-        for statement in statements:
-            if statement.sql != sql:
-                self._connection.executemany(sql, values)
-                sql, values = statement.sql, []
-            values.append(statement.values)
-        self._connection.executemany(sql, values)
-
-    def _write_alone(self, ticket: Ticket) -> None:
-        self._connection.execute("SAVEPOINT work")
-        try:
-            if callable(ticket.work):
-                ticket.keep(ticket.work(self._connection))
-            else:
-                for statement in ticket.work:
-                    self._connection.execute(statement.sql, statement.values)
-        except REFUSED as error:
-            if is_fatal(error):
-                raise
-            self._connection.execute("ROLLBACK TO work")
-            ticket.fail(store_error(error, "writing rows"))
-        self._connection.execute("RELEASE work")
+        return None
 
     def _roll_back(self) -> None:
         # SQLite has often rolled back already when the disk is full. When even this fails, closing the file does it.
@@ -215,7 +233,8 @@ class Writer:
     def _checkpoint(self) -> None:
         # A full disk or a reader in the middle: the WAL stays as it is, and valid, until the next time.
         with contextlib.suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            (is_held_up, *_), *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._is_in_wal = bool(is_held_up)
 
     def wal_bytes(self) -> int:
         """Size of the WAL file now."""

@@ -7,22 +7,26 @@ back when it ends.
 
 from __future__ import annotations
 
-import secrets
-
 import trio
 
-from fleettrio.core.actions import Inject, Reserve
-from fleettrio.core.compose import human_of
+from fleettrio.core.actions import Inject, Nudge, Reserve
+from fleettrio.core.drift import Drift
+from fleettrio.core.entity import Entity
 from fleettrio.core.events import AgentNotReady, AgentReserved, AgentSeen, Injected
-from fleettrio.core.rows import Entity, InboxRow
+from fleettrio.core.nudges import Nudged
+from fleettrio.core.rows import InboxRow
 from fleettrio.errors import StoreError
-from fleettrio.ids import Now, short_id
-from fleettrio.local.frame import FrameFacts, frame
-from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, NotReady, Reserved, Text, Transport
+from fleettrio.ids import Gid
+from fleettrio.local.port import AgentState, Delivery, DeliveryOutcome, Keeper, NotReady, Reserved, Transport
 from fleettrio.observe import failpoint, get_logger
 from fleettrio.perform import Performer
+from fleettrio.ports import LaneWork
+from fleettrio.tasks.framing import framed
+from fleettrio.tasks.look import announce_place, drift_of
+from fleettrio.tasks.nudge import nudge
+from fleettrio.tasks.turns import turn_ended
 
-__all__ = ("frame_facts", "run_deliver")
+__all__ = ("reserve", "run_deliver", "write")
 
 WRITE_LIMIT_S = 60.0
 LOOK_AGAIN_S = 0.5
@@ -44,44 +48,102 @@ async def run_deliver(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Deliver to `entity` until cancelled. A write that began is finished and reported first."""
-    work_send, work_recv = trio.open_memory_channel[Reserve | Inject](4)
-    performer.lanes[entity.gid] = work_send
+    lane = performer.lanes[entity.gid] = _Lane(entity.gid, transport, performer)
     task_status.started()
     try:
-        await _deliver(entity, transport, performer, work_recv)
+        await _deliver(entity, lane, transport, performer)
     finally:
-        if performer.lanes.get(entity.gid) is work_send:
+        if performer.lanes.get(entity.gid) is lane:
             del performer.lanes[entity.gid]
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
-            await _give_back(work_recv, performer)
+            await _give_back(lane.work, performer)
             await transport.close()
+
+
+class _Lane:
+    """See `ports.Lane`."""
+
+    def __init__(self, gid: Gid, transport: Transport, performer: Performer) -> None:
+        self._gid = gid
+        self._transport = transport
+        self._sightings = performer.sightings
+        self._send, self.work = trio.open_memory_channel[LaneWork](4)
+        self._is_at_rest = False
+        self.reserved: Reserved | None = None
+        """By which look what is injected next is written."""
+
+    def send_nowait(self, value: LaneWork) -> None:
+        self._is_at_rest = False
+        self._send.send_nowait(value)
+
+    async def next(self, within_s: float) -> LaneWork | None:
+        """What is to be done; None when there was nothing for so long. Cancelled, nothing was taken."""
+        self._is_at_rest = not self.work.statistics().current_buffer_used
+        try:
+            with trio.move_on_after(within_s):
+                return await self.work.receive()
+        finally:
+            self._is_at_rest = False
+        return None
+
+    def glance(self) -> bool:
+        """Only a transport that knows without waiting is asked, and only while nothing else is done for its agent."""
+        if not self._is_at_rest or not isinstance(self._transport, Keeper):
+            return False
+        if self._sightings.is_told_by_file(self._gid) or self._sightings.objection(self._gid, "idle"):
+            return False
+        if found := self._transport.glance():
+            self.reserved = found
+        return found is not None
 
 
 async def _deliver(
     entity: Entity,
+    lane: _Lane,
     transport: Transport,
     performer: Performer,
-    work: trio.MemoryReceiveChannel[Reserve | Inject],
 ) -> None:
-    reserved: Reserved | None = None
-    await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
+    await _see(entity.gid, transport, performer)
+    await announce_place(entity.gid, performer)
     while True:
-        request: Reserve | Inject | None = None
-        with trio.move_on_after(_pause_s(performer.gateway.roster.entities.get(entity.gid, entity), performer)):
-            request = await work.receive()
+        current = performer.gateway.roster.entities.get(entity.gid, entity)
+        request = await lane.next(_pause_s(current, performer))
         if request is None:
-            await performer.handle(AgentSeen(entity.gid, _status(await transport.state())))
+            await _see(entity.gid, transport, performer)
+        elif isinstance(request, Nudge):
+            await nudge(request, transport, performer)
         elif isinstance(request, Reserve):
-            reserved = await _reserve(request.row, transport, performer)
-        elif reserved is None:  # another task of this agent looked, and ended
+            lane.reserved = await reserve(request.row, transport, performer)
+        elif lane.reserved is None:  # another task of this agent looked, and ended
             await performer.handle(_undone(request))
         else:
-            await _write(request.row, reserved, transport, performer)
+            await write(request.row, lane.reserved, transport, performer)
+
+
+async def _see(gid: Gid, transport: Transport, performer: Performer) -> None:
+    """Look at the agent. When it begins or ends something, its work tree may be elsewhere than others were told."""
+    sightings = performer.sightings
+    seen = await transport.state()
+    await sightings.look_at_file(gid)
+    state = sightings.judge(gid, seen, performer.clock.now().wall)
+    if isinstance(transport, Keeper):
+        await _tell_turns(gid, transport, performer)
+    status = _status(state)
+    known = performer.gateway.roster.entities.get(gid)
+    await performer.handle(AgentSeen(gid, status, looked=state is not AgentState.UNKNOWN))
+    if known is not None and known.status != status:
+        await announce_place(gid, performer)
+
+
+async def _tell_turns(gid: Gid, transport: Keeper, performer: Performer) -> None:
+    """The turns that are over by the program's own word, with its last words."""
+    for turn in transport.turns_over():
+        await performer.handle(turn_ended(gid, turn.words, turn.how, performer))
 
 
 def _pause_s(entity: Entity, performer: Performer) -> float:
     """How long nothing needs to be looked at, unless there is something to deliver."""
-    if entity.status in ("working", "blocked"):
+    if entity.status in ("working", "blocked") or performer.gateway.asks.briefs.is_ending(entity.gid):
         return LOOK_AGAIN_S
     if entity.status == "away":
         away_s = (performer.clock.now().wall - entity.since) / 1000
@@ -89,7 +151,7 @@ def _pause_s(entity: Entity, performer: Performer) -> float:
     return LOOK_IDLE_S
 
 
-async def _give_back(work: trio.MemoryReceiveChannel[Reserve | Inject], performer: Performer) -> None:
+async def _give_back(work: trio.MemoryReceiveChannel[LaneWork], performer: Performer) -> None:
     while True:
         try:
             request = work.receive_nowait()
@@ -98,35 +160,52 @@ async def _give_back(work: trio.MemoryReceiveChannel[Reserve | Inject], performe
         await performer.handle(_undone(request))
 
 
-def _undone(request: Reserve | Inject) -> AgentNotReady | Injected:
+def _undone(request: LaneWork) -> AgentNotReady | Injected | Nudged:
     """Not a byte of it was written."""
+    if isinstance(request, Nudge):
+        return Nudged(request.gid, str(DeliveryOutcome.NOTHING_WRITTEN))
     row = request.row
     if isinstance(request, Inject):
         return Injected(row.gid, row.msg_id, str(DeliveryOutcome.NOTHING_WRITTEN), "", _ENDED)
     return AgentNotReady(row.gid, row.msg_id, _ENDED, "idle")
 
 
-async def _reserve(row: InboxRow, transport: Transport, performer: Performer) -> Reserved | None:
+async def reserve(row: InboxRow, transport: Transport, performer: Performer) -> Reserved | None:
+    """Look at the agent and tell the core; what was seen, when it would take the message now."""
     found: Reserved | NotReady | None = None
+    drift: Drift | None = None
+    is_known = False
     try:
-        found = await transport.reserve(row.when)
+        found = await _look(row, transport, performer)
+        drift = await drift_of(row, performer) if isinstance(found, Reserved) else None
+        is_known = True
     finally:
         # Not `except trio.Cancelled`: out of a transport that starts programs, cancellation comes as a group.
-        if found is None:
+        if not is_known:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
                 await performer.handle(_undone(Reserve(row)))
     if isinstance(found, NotReady):
         await performer.handle(AgentNotReady(row.gid, row.msg_id, found.why, _status(found.state), gone=found.gone))
         return None
     failpoint("R3-before-injecting")
-    await performer.handle(AgentReserved(row.gid, row.msg_id))
+    await performer.handle(AgentReserved(row.gid, row.msg_id, drift))
     return found
 
 
-async def _write(row: InboxRow, reserved: Reserved, transport: Transport, performer: Performer) -> None:
+async def _look(row: InboxRow, transport: Transport, performer: Performer) -> Reserved | NotReady:
+    """All checks; what the harness says of itself may forbid what its screen would allow."""
+    found = await transport.reserve(row.when)
+    if isinstance(found, NotReady):
+        return found
+    await performer.sightings.look_at_file(row.gid)
+    return performer.sightings.objection(row.gid, row.when) or found
+
+
+async def write(row: InboxRow, reserved: Reserved, transport: Transport, performer: Performer) -> None:
+    """Put the message in and report what came of it, though cancelled meanwhile."""
     with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_LIMIT_S):
         try:
-            text = await _text(row, performer)
+            text = await framed(row, performer)
         except StoreError as error:
             why = f"the body cannot be read: {error}"
             await performer.handle(
@@ -145,36 +224,12 @@ async def _write(row: InboxRow, reserved: Reserved, transport: Transport, perfor
 
 
 async def _tell(row: InboxRow, delivery: Delivery, transport: Transport, performer: Performer) -> None:
+    via = delivery.via or transport.name
+    injected = Injected(row.gid, row.msg_id, str(delivery.outcome), via, delivery.detail)
     if delivery.outcome is DeliveryOutcome.SUBMITTED:
-        await performer.handle(AgentSeen(row.gid, "working"))
-    await performer.handle(Injected(row.gid, row.msg_id, str(delivery.outcome), transport.name, delivery.detail))
-
-
-async def _text(row: InboxRow, performer: Performer) -> Text:
-    stored = await performer.store.message(row.msg_id, row.gid)
-    if stored is None:
-        raise StoreError("it is not in the store", reason="refused")
-    return frame(frame_facts(row, performer, performer.clock.now()), stored.body)
-
-
-def frame_facts(row: InboxRow, performer: Performer, now: Now) -> FrameFacts:
-    """What the daemon knows of a message at the moment it lands."""
-    gateway = performer.gateway
-    address = gateway.roster.address(row.sender, row.from_host)
-    return FrameFacts(
-        sender=address,
-        is_person=row.sender == human_of(gateway.settings.me.fleet_id, row.from_host),
-        verified=row.from_host != gateway.settings.me.host,
-        kind=row.kind,
-        intent=row.intent,
-        age_ms=max(0, now.wall - row.ts),
-        short_id=short_id(row.msg_id),
-        nonce=secrets.token_hex(4),
-        wants_reply=row.wants_reply,
-        auto=row.auto,
-        repeat=row.repeat,
-        when=row.when,
-    )
+        await performer.handle(AgentSeen(row.gid, "working", looked=delivery.saw_work), injected)
+    else:
+        await performer.handle(injected)
 
 
 def _status(state: AgentState) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import trio
 
-from fleettrio.core.actions import Load, ProbeStore
-from fleettrio.core.events import Loaded, LoadFailed, StoreRecovered
+from fleettrio.core.actions import Load, LoadTrace
+from fleettrio.core.events import Loaded, LoadFailed, StoreRecovered, TraceRead
 from fleettrio.errors import StoreError
 from fleettrio.observe import get_logger
 from fleettrio.perform import Performer
+from fleettrio.ports import StoreRequest
 
-__all__ = ("run_reads",)
+__all__ = ("read", "run_reads")
+
+MOST_STEPS = 1_000
 
 log = get_logger("store")
 
 
 async def run_reads(
-    requests: trio.MemoryReceiveChannel[Load | ProbeStore],
+    requests: trio.MemoryReceiveChannel[StoreRequest],
     performer: Performer,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -27,16 +30,24 @@ async def run_reads(
     """
     task_status.started()
     async for request in requests:
-        if isinstance(request, Load):
-            await _load(request, performer)
-            continue
-        try:
-            await performer.store.probe()
-        except StoreError as error:
-            log.error("the store still takes no writes", reason=str(error))
-        else:
-            log.warning("the store takes writes again")
-            await performer.handle(StoreRecovered())
+        await read(request, performer)
+
+
+async def read(request: StoreRequest, performer: Performer) -> None:
+    """Answer one request. Cancelled, it is not answered."""
+    if isinstance(request, Load):
+        await _load(request, performer)
+        return
+    if isinstance(request, LoadTrace):
+        await _load_trace(request, performer)
+        return
+    try:
+        await performer.store.probe()
+    except StoreError as error:
+        log.error("the store still takes no writes", reason=str(error))
+    else:
+        log.warning("the store takes writes again")
+        await performer.handle(StoreRecovered())
 
 
 async def _load(request: Load, performer: Performer) -> None:
@@ -48,3 +59,15 @@ async def _load(request: Load, performer: Performer) -> None:
         await performer.handle(LoadFailed(request.ask, str(error)))
     else:
         await performer.handle(Loaded(request.ask, tuple(inbox), tuple(sent)))
+
+
+async def _load_trace(request: LoadTrace, performer: Performer) -> None:
+    store = performer.store
+    try:
+        inbox, sent = await store.by_trace(request.trace_id)
+        steps = await store.journal(trace_id=request.trace_id, limit=MOST_STEPS)
+    except StoreError as error:
+        log.error("trace not read", reason=str(error))
+        await performer.handle(TraceRead(request.ask))
+    else:
+        await performer.handle(TraceRead(request.ask, tuple(inbox), tuple(sent), tuple(steps)))

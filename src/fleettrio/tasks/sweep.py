@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from fleettrio.core.events import LinkHeard
+from fleettrio.core.events import FromCoordinator, LinkHeard
 from fleettrio.perform import Performer
 
 __all__ = ("run_sweep",)
@@ -21,4 +21,6 @@ async def run_sweep(performer: Performer, *, task_status: trio.TaskStatus[None] 
             continue
         if performer.session is not None:
             await performer.handle(LinkHeard(performer.session.broker.last_heard))
+        if performer.coordinator is not None:
+            await performer.handle(FromCoordinator(LinkHeard(performer.coordinator.broker.last_heard)))
         await performer.expire()

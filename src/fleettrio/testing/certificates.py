@@ -25,7 +25,7 @@ def make_certificates(folder: Path, host: str) -> None:
 
 def _openssl(folder: Path, *arguments: str) -> None:
     try:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, text=True, timeout=30)
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, text=True, timeout=180)
     except FileNotFoundError as error:
         raise FleetTrioError("openssl is not installed", hint="apt-get install openssl") from error
     except subprocess.CalledProcessError as error:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import os
-import secrets
 import shutil
 import signal
 import sqlite3
@@ -19,42 +17,33 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import fleettrio
-from fleettrio.api.callers import HARNESS_MARKS
+from fleettrio.api.processes import HARNESS_MARKS
 from fleettrio.api.schema import AgentView, Empty, Status
 from fleettrio.clients.client import Client, ConnectionLost, DaemonMissing
 from fleettrio.config import resolve_paths
-from fleettrio.errors import FleetTrioError
+from fleettrio.launch.launcher import server_name
 from fleettrio.private_files import make_private_folder, write_private
-from fleettrio.testing.broker_node import BrokerNode
-from fleettrio.testing.definitions import definitions
+from fleettrio.testing.waiting import BOUND_S, HostTrouble, wait_until
 
-__all__ = ("COMMAND", "Fleet", "Host", "HostTrouble", "Outcome", "clean_environment", "end_process", "wait_until")
+__all__ = (
+    "COMMAND",
+    "END_S",
+    "HOOK_PATIENCE",
+    "Host",
+    "Outcome",
+    "clean_environment",
+    "end_process",
+)
 
 COMMAND = (sys.executable, "-P", "-m", "fleettrio")
-BOUND_S = 30.0
-END_S = 15.0
-_LOOK_AGAIN_S = 0.02
-
-T = TypeVar("T")
-
-
-class HostTrouble(FleetTrioError, AssertionError):
-    """What was asked of a host, or waited for, did not happen."""
-
-
-def wait_until(what: str, find: Callable[[], T | None], limit_s: float = BOUND_S) -> T:
-    """The first true value of `find`. Raises `HostTrouble`, which names `what`, after `limit_s` seconds."""
-    deadline = time.monotonic() + limit_s
-    while not (found := find()):
-        if time.monotonic() > deadline:
-            raise HostTrouble(f"not within {limit_s:g} s: {what}")
-        time.sleep(_LOOK_AGAIN_S)
-    return found
+END_S = 60.0
+HOOK_PATIENCE = "FLEETTRIO_HOOK_ALIVE_S"
+"""Of the hooks of a host's agents: here several hosts share a machine, and a daemon that is slow is not deaf."""
 
 
 def clean_environment() -> dict[str, str]:
@@ -104,7 +93,8 @@ class Host:
 
     def __init__(self, name: str, home: Path, env: Mapping[str, str] | None = None) -> None:
         self.name = name
-        self.env = {**(clean_environment() if env is None else env), "FLEETTRIO_HOME": str(home)}
+        own = {"FLEETTRIO_HOME": str(home), HOOK_PATIENCE: "5"}
+        self.env = {**(clean_environment() if env is None else env), **own}
         self.paths = resolve_paths(self.env)
         self._daemon: subprocess.Popen[bytes] | None = None
 
@@ -128,13 +118,16 @@ class Host:
         """The token with which a command speaks as this host's person."""
         return self.paths.token_file.read_text().strip() if self.paths.token_file.exists() else ""
 
-    def popen(self, *arguments: str, token: str | None = None, env: Mapping[str, str] | None = None) -> Any:
+    def popen(
+        self, *arguments: str, token: str | None = None, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> Any:
         """Start `fleettrio …` here with pipes; `token` None is the person, an empty one is nobody."""
         shown = self.operator_token if token is None else token
         more = {"FLEETTRIO_TOKEN": shown} if shown else {}
         return subprocess.Popen(
             [*COMMAND, *arguments],
             env={**self.env, **more, **(env or {})},
+            cwd=cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -147,11 +140,12 @@ class Host:
         token: str | None = None,
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
-        limit_s: float = 60.0,
+        cwd: Path | None = None,
+        limit_s: float = 2 * BOUND_S,
     ) -> Outcome:
-        """Run `fleettrio …` here to its end."""
+        """Run `fleettrio …` here, in `cwd`, to its end."""
         began = time.monotonic()
-        process = self.popen(*arguments, token=token, env=env)
+        process = self.popen(*arguments, token=token, env=env, cwd=cwd)
         try:
             out, err = process.communicate(given, limit_s)
         except subprocess.TimeoutExpired:
@@ -162,9 +156,9 @@ class Host:
         command = f"{self.name}$ fleettrio {' '.join(arguments)}"
         return Outcome(command, process.returncode, out, err.decode("utf-8", "replace").strip(), spent)
 
-    def ok(self, *arguments: str, token: str | None = None, given: bytes = b"") -> Outcome:
+    def ok(self, *arguments: str, token: str | None = None, given: bytes = b"", cwd: Path | None = None) -> Outcome:
         """As `cli`, and it must end well."""
-        done = self.cli(*arguments, token=token, given=given)
+        done = self.cli(*arguments, token=token, given=given, cwd=cwd)
         if done.code != 0:
             raise HostTrouble(f"{done.command}: exit {done.code}\n{done.text}{done.err}")
         return done
@@ -235,25 +229,33 @@ class Host:
         if daemon is not None:
             end_process(daemon, signal.SIGKILL)
 
-    def stop(self) -> int:
-        """End the daemon politely; its exit code. No-op when it does not run."""
+    def stop(self) -> None:
+        """End the daemon politely. No-op when it does not run. Raises `HostTrouble` when it ends with an error."""
         daemon, self._daemon = self._daemon, None
-        return 0 if daemon is None else end_process(daemon)
+        if daemon is not None and (code := end_process(daemon)) > 0:
+            raise HostTrouble(f"the daemon of {self.name} ended with {code}:\n{self.last_words()}")
 
-    def wait_end(self, limit_s: float = BOUND_S) -> int:
+    def end_panes(self) -> None:
+        """End the tmux server with the agents that this host started; they outlive its daemon."""
+        if shutil.which("tmux"):
+            command = ["tmux", "-L", server_name(self.paths), "kill-server"]
+            subprocess.run(command, env=self.env, capture_output=True, check=False, timeout=END_S)
+
+    def wait_end(self) -> int:
         """Wait until the daemon has ended by itself; its exit code."""
         assert self._daemon is not None
         daemon = self._daemon
         try:
-            code = daemon.wait(limit_s)
+            code = daemon.wait(BOUND_S)
         except subprocess.TimeoutExpired:
-            raise HostTrouble(f"the daemon of {self.name} lives on after {limit_s:g} s\n{self.last_words()}") from None
+            raise HostTrouble(f"the daemon of {self.name} lives on after {BOUND_S:g} s\n{self.last_words()}") from None
         self._daemon = None
         return code
 
     def freeze(self) -> None:
-        """Stop the daemon in its tracks; `thaw` lets it go on."""
+        """Stop the daemon in its tracks, and return once it stands; `thaw` lets it go on."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -263,8 +265,8 @@ class Host:
         """Everything its daemons wrote."""
         return self.paths.log_file.read_text("utf-8", "replace") if self.paths.log_file.exists() else ""
 
-    def last_words(self, lines: int = 15) -> str:
-        return "\n".join(self.log.splitlines()[-lines:])
+    def last_words(self) -> str:
+        return "\n".join(self.log.splitlines()[-15:])
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
         """What the store file has, read while no daemon holds it."""
@@ -276,108 +278,3 @@ class Host:
             with contextlib.closing(sqlite3.connect(Path(folder) / self.paths.store.name)) as connection:
                 connection.row_factory = sqlite3.Row
                 return [dict(row) for row in connection.execute(query, values)]
-
-
-class Fleet:
-    """Hosts in one fleet, running, on a virtual host of their own; without a broker each is standalone.
-
-    A context manager. The first host founds the fleet and owns it.
-    """
-
-    def __init__(
-        self,
-        broker: BrokerNode | None,
-        *names: str,
-        later: Sequence[str] = (),
-        more: str = "[timers]\nbeat_s = 0.5\n",
-        env: Mapping[str, str] | None = None,
-    ) -> None:
-        """`more` goes into each configuration; `env` into the environment of all.
-
-        Hosts named in `later` are configured, and neither joined nor started.
-        """
-        # A short path: sockets below it must fit into 100 bytes.
-        self.folder = Path(tempfile.mkdtemp(prefix="ft-"))
-        self.broker = broker
-        self.vhost = f"fleet-{secrets.token_hex(4)}"
-        self._more = more
-        base = {**clean_environment(), "TMUX_TMPDIR": str(self.folder), **(env or {})}
-        self.hosts = {name: Host(name, self.folder / name, base) for name in (*names, *later)}
-        self._first = [self.hosts[name] for name in names]
-        self.logins: dict[str, tuple[str, str]] = {}
-        """Host → user and password at the broker."""
-
-    def __getitem__(self, name: str) -> Host:
-        return self.hosts[name]
-
-    def __enter__(self) -> Self:
-        try:
-            self._prepare_broker()
-            self._join()
-            for host in self._first:
-                host.begin()
-            for host in self._first:
-                host.wait_broker("standalone", "connected")
-            self.wait_heard(*self._first)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _prepare_broker(self) -> None:
-        if self.broker is None:
-            for host in self.hosts.values():
-                host.configure(more=self._more)
-            return
-        self.logins = {name: (f"{self.vhost}-{name}", secrets.token_urlsafe(12)) for name in self.hosts}
-        reporter = next(iter(self.hosts))
-        self.broker.import_definitions(definitions(self.vhost, self.logins, reporter=reporter, admin="guest"))
-        for name, host in self.hosts.items():
-            host.configure(self.uri(), *self.logins[name], more=self._more)
-
-    def uri(self, port: int = 0) -> str:
-        """Where its hosts find the broker, without a login; `port` for a way around."""
-        assert self.broker is not None
-        return f"amqp://127.0.0.1:{port or self.broker.port}/{self.vhost}"
-
-    def _join(self) -> None:
-        """As people would: the first host founds, adds the lines of the others, and its signed file is carried over."""
-        owner, *others = self._first
-        owner.ok("init", "--new-fleet", "test")
-        for host in others:
-            self.add(host)
-        if others:
-            self.carry(*others)
-
-    def add(self, host: Host, *options: str) -> None:
-        """Make the host's key, and let the owner sign it in. Who has not got the new file does not trust it yet."""
-        line = next(word for word in host.ok("init").text.split() if word.startswith("ft-host-1:"))
-        self._first[0].ok("host", "add", line, "--yes", *options)
-
-    def carry(self, *others: Host) -> None:
-        """Bring the owner's fleet file to these."""
-        file = self.folder / "fleet.cbor"
-        file.write_bytes(self._first[0].ok("host", "export").out)
-        for host in others:
-            host.ok("host", "import", str(file), "--yes")
-
-    def wait_heard(self, *hosts: Host) -> None:
-        """Wait until each of these hosts hears each other one."""
-        if self.broker is None:
-            return
-        for host in hosts or self._first:
-            wanted = {other.name for other in hosts or self._first} - {host.name}
-            wait_until(f"{host.name} hears all others", functools.partial(_hears, host, wanted))
-
-    def close(self) -> None:
-        """End what was started and take the files away; the virtual host goes with the broker."""
-        for host in self.hosts.values():
-            host.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _hears(host: Host, wanted: set[str]) -> bool:
-    return wanted <= {other.host for other in host.status().fleet.hosts if other.status == "up"}

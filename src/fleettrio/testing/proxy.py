@@ -14,19 +14,25 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-__all__ = ("Proxy",)
+from fleettrio.testing.ports import held_port
+
+__all__ = ("Proxy", "Tap")
 
 _CHUNK = 64 * 1024
-_DIAL_S = _END_S = 5.0
+_DIAL_S = _END_S = 30.0
+
+Tap = Callable[[bool], Callable[[bytes], None]]
+"""Asked once for each way of each connection (True: to the broker) for whom to tell what passes; called in threads."""
 
 
 class Proxy:
     """`with Proxy(broker.port) as proxy:` listens on `proxy.port`, and passes on from the start."""
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, tap: Tap | None = None) -> None:
+        self._tap = tap
         self._target = ("127.0.0.1", target_port)
         # Holds the port while nobody listens: no other process takes it, and connecting to it is refused.
-        self._holder = _bound(0)
+        self._holder = held_port()
         self.port: int = self._holder.getsockname()[1]
         self._listener: socket.socket | None = None
         self._passes = threading.Event()
@@ -52,7 +58,7 @@ class Proxy:
     def forward(self) -> None:
         """Listen, and pass on everything: first what a black hole held back, in order."""
         if self._listener is None:
-            self._listener = _bound(self.port)
+            self._listener = held_port(self.port)
             self._listener.listen()
             self._start(self._accept, self._listener)
         self._passes.set()
@@ -102,28 +108,24 @@ class Proxy:
                 server.settimeout(None)
                 with self._lock:
                     self._ends.add(server)
-                back = threading.Thread(target=self._pass_on, args=(server, client), daemon=True)
+                back = threading.Thread(target=self._pass_on, args=(server, client, False), daemon=True)
                 back.start()
-                self._pass_on(client, server)
+                self._pass_on(client, server, True)
                 back.join()
         with self._lock:
             self._ends = {end for end in self._ends if end.fileno() >= 0}
 
-    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, sink: socket.socket, to_broker: bool) -> None:
         """One way, until its `source` has ended or its `sink` is gone. What was said the other way still arrives."""
+        heard = self._tap(to_broker) if self._tap else None
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
                 self._passes.wait()
+                if heard:
+                    heard(data)
                 sink.sendall(data)
             self._passes.wait()
             sink.shutdown(socket.SHUT_WR)
-
-
-def _bound(port: int) -> socket.socket:
-    bound = socket.socket()
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind(("127.0.0.1", port))
-    return bound
 
 
 def _shut(*ends: socket.socket) -> None:

@@ -28,13 +28,14 @@ __all__ = (
 _METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
 _END = b"\xce"
 _CHANNEL = 1
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 60.0
 
 _START, _START_OK, _TUNE, _TUNE_OK, _OPEN, _OPEN_OK, _CLOSE = (
     (10, 10), (10, 11), (10, 30), (10, 31), (10, 40), (10, 41), (10, 50),
 )  # fmt: skip
 _CHANNEL_OPEN, _CHANNEL_OPEN_OK, _CHANNEL_CLOSE = (20, 10), (20, 11), (20, 40)
 _CONFIRM_SELECT, _CONFIRM_SELECT_OK = (85, 10), (85, 11)
+_BLOCKED = (10, 60)
 _PUBLISH, _RETURN, _GET, _GET_OK, _GET_EMPTY, _ACK, _NACK = (
     (60, 40), (60, 50), (60, 70), (60, 71), (60, 72), (60, 80), (60, 120),
 )  # fmt: skip
@@ -88,7 +89,6 @@ def properties(
     headers: bytes | None = None,
     *,
     content_type: str = "",
-    delivery_mode: int = 2,
     expiration: str = "",
     message_id: str = "",
     timestamp: int | None = None,
@@ -97,7 +97,7 @@ def properties(
     given: Iterable[tuple[int, bytes | None]] = (
         (15, short(content_type) if content_type else None),
         (13, headers),
-        (12, bytes([delivery_mode])),
+        (12, b"\x02"),  # persistent
         (8, short(expiration) if expiration else None),
         (7, short(message_id) if message_id else None),
         (6, None if timestamp is None else struct.pack(">Q", timestamp)),
@@ -186,17 +186,23 @@ class RawClient:
 
     def verdict(self) -> str:
         """The next verdict. Confirms of several at once are not told apart: publish and wait in turn for exactness."""
-        returned = False
+        *returned, confirm = self.outcome()
+        return "returned" if returned and confirm == "ack" else confirm
+
+    def outcome(self) -> list[str]:
+        """What the broker says up to the next confirm, in its order: `return 312 NO_ROUTE`, then `ack` or `nack`."""
+        words: list[str] = []
         while True:
             kind, _, payload = self._read()
             if kind != _METHOD:
                 continue  # the content of a returned message
             method = struct.unpack(">HH", payload[:4])
             if method == _RETURN:
-                returned = True
+                (code,) = struct.unpack(">H", payload[4:6])
+                words.append(f"return {code} {payload[7 : 7 + payload[6]].decode(errors='replace')}")
             elif method in (_ACK, _NACK):
-                return "nack" if method == _NACK else "returned" if returned else "ack"
-            else:
+                return [*words, "nack" if method == _NACK else "ack"]
+            elif method != _BLOCKED:
                 raise self._surprise(method, payload)
 
     def get(self, queue: str) -> RawAnswer | None:

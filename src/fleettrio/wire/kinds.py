@@ -1,4 +1,4 @@
-"""The kinds of messages and how long each lives (`10-wire`, Envelope fields and Lifetimes)."""
+"""The kinds of messages and how long each lives."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ __all__ = (
     "Kind",
     "default_lifetime_ms",
     "longest_lifetime_ms",
+    "span_text",
 )
 
 
@@ -83,3 +84,10 @@ def longest_lifetime_ms(kind: str, when: str = "idle") -> int:
     if kind == Kind.SEND and when == "now":
         return _DAY
     return _LIFETIMES.get(kind, (_LONG, _LONG))[1]
+
+
+def span_text(span_ms: int) -> str:
+    """How long that is, in the largest unit that leaves nothing over: `14 d`, `90 s`."""
+    units = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"))
+    size, unit = next((u for u in units if span_ms >= u[0] and span_ms % u[0] == 0), (_SECOND, "s"))
+    return f"{span_ms // size} {unit}"

@@ -1,4 +1,4 @@
-"""Signing in batches and verifying in a fixed order (`10-wire`, Signature).
+"""Signing in batches and verifying in a fixed order (`docs/wire.md`, The signature).
 
 Rules:
 
@@ -11,19 +11,27 @@ Rules:
 
 from __future__ import annotations
 
-import dataclasses
+import hashlib
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
 from nacl.bindings import crypto_sign, crypto_sign_seed_keypair
 
-from fleettrio._accel import MAX_BATCH, SeenSet, decode_header, leaf_of, merkle, root_of, verify_many
-from fleettrio.errors import MalformedEnvelope, ProtocolMisuse, UnsupportedVersion
-from fleettrio.ids import FleetId, HostId, Leaf, WallMs
-from fleettrio.wire.envelope import Envelope, Kind, decode_envelope
-from fleettrio.wire.fleetfile import Fleet
-from fleettrio.wire.gids import derive_gid, is_fleet_id, is_name, is_trace_id
-from fleettrio.wire.headers import RawHeaders
+from fleettrio._accel import (
+    MAX_BATCH,
+    SeenSet,
+    leaf_of,
+    leaves_of,
+    merkle,
+    verify_many,
+)
+from fleettrio.errors import ProtocolMisuse
+from fleettrio.ids import FleetId, Gid, HostId, Leaf, WallMs
+from fleettrio.wire.envelope import Envelope, Kind
+from fleettrio.wire.fleet import Fleet, grant_for
+from fleettrio.wire.gids import derive_gid, is_fleet_id
+from fleettrio.wire.parsed import Parsed, Refusal, parse_delivery, parse_many
 
 __all__ = (
     "MAX_BATCH",
@@ -39,6 +47,7 @@ __all__ = (
     "VerifiedEnvelope",
     "Verifier",
     "parse_delivery",
+    "parse_many",
 )
 
 REFUSAL_REASONS = (
@@ -91,8 +100,12 @@ class Signer:
 
     def sign(self, messages: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """`(signature, proof)` for each of 1 to 256 `(header, body)`, all under one signature; proof empty for one."""
-        root, proofs = merkle([leaf_of(header, body) for header, body in messages])
-        signature = crypto_sign(_signed_bytes(self.fleet_id, len(messages), root), self._secret_key)[:64]
+        return self.sign_leaves(leaves_of(messages))
+
+    def sign_leaves(self, leaves: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+        """As `sign`, for messages whose leaves are known."""
+        root, proofs = merkle(leaves)
+        signature = crypto_sign(_signed_bytes(self.fleet_id, len(leaves), root), self._secret_key)[:64]
         return [(signature, proof) for proof in proofs]
 
 
@@ -103,24 +116,7 @@ def _signed_bytes(fleet_id: FleetId, count: int, root: bytes) -> bytes:
 # --- what becomes of a delivery -----------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Parsed:
-    """A delivery whose bytes make sense; whose they are is not judged yet."""
-
-    envelope: Envelope
-    header: bytes
-    body: bytes
-    sig: bytes
-    proof: bytes
-    leaf: Leaf
-    headers: RawHeaders
-    root: bytes
-    count: int
-    """Messages under the signature."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class VerifiedEnvelope:
+class VerifiedEnvelope(msgspec.Struct, frozen=True, gc=False):
     """A message that passed every check. Made by the verifier and by `of_neighbour` alone."""
 
     envelope: Envelope
@@ -129,11 +125,12 @@ class VerifiedEnvelope:
     sig: bytes
     proof: bytes
     leaf: Leaf
-    seal: dataclasses.InitVar[object]
+    seal: object
 
-    def __post_init__(self, seal: object) -> None:
-        if seal is not _SEAL:
+    def __post_init__(self) -> None:
+        if self.seal is not _SEAL:
             raise ProtocolMisuse("only the verifier makes a VerifiedEnvelope")
+        msgspec.structs.force_setattr(self, "seal", None)  # a changed copy of it is none, either
 
     @classmethod
     def of_neighbour(cls, envelope: Envelope, header: bytes, body: bytes) -> VerifiedEnvelope:
@@ -141,25 +138,7 @@ class VerifiedEnvelope:
         return cls(envelope, header, body, b"", b"", Leaf(leaf_of(header, body)), _SEAL)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Refusal:
-    """A delivery that goes to the dead letters."""
-
-    reason: str
-    """One of `REFUSAL_REASONS`."""
-    detail: str
-    envelope: Envelope | None = None
-    """What it claims; None when it could not be read."""
-    leaf: Leaf | None = None
-    signature_good: bool = False
-    """True when a trusted key of the claimed host signed it: that host is told."""
-    host: str = ""
-    """The host it claims to come from, empty when that cannot be read."""
-    trace_id: str = ""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(msgspec.Struct, frozen=True):
     """A known message came again, byte for byte: to be acknowledged, nothing else."""
 
     envelope: Envelope
@@ -169,45 +148,6 @@ class Duplicate:
 Judgement = VerifiedEnvelope | Refusal | Duplicate
 
 
-def parse_delivery(headers: RawHeaders, body: bytes, *, body_limit: int) -> Parsed | Refusal:
-    """Read a delivery without judging whose it is; `body_limit` is in bytes.
-
-    What cannot be read is a `Refusal` for `malformed`, or for `version` when it is of a newer major version.
-    """
-    header, sig = headers.fleet, headers.sig
-    if headers.problem:
-        return _malformed(f"header table: {headers.problem}", header, None)
-    if header is None:
-        return _malformed("the header `fleet` is missing", None, None)
-    if len(body) > body_limit:
-        return _malformed(f"body: {len(body)} bytes, the most is {body_limit}", header, None)
-    leaf = Leaf(leaf_of(header, body))
-    if sig is None:
-        return _malformed("the header `sig` is missing", header, leaf)
-    try:
-        envelope = decode_envelope(header)
-        root, count = root_of(leaf, headers.proof or b"")
-    except (MalformedEnvelope, UnsupportedVersion) as error:
-        return dataclasses.replace(_malformed(str(error), header, leaf), reason=error.reason)
-    return Parsed(envelope, header, body, sig, headers.proof or b"", leaf, headers, root, count)
-
-
-def _malformed(detail: str, header: bytes | None, leaf: Leaf | None) -> Refusal:
-    """With the claimed host and trace, where they can be read: they go into the log."""
-    try:
-        fields = decode_header(header or b"")
-    except MalformedEnvelope:
-        fields = {}
-    host, trace_id = fields.get("host"), fields.get("traceId")
-    return Refusal(
-        "malformed",
-        detail,
-        leaf=leaf,
-        host=host if isinstance(host, str) and is_name(host) else "",
-        trace_id=trace_id if isinstance(trace_id, str) and is_trace_id(trace_id) else "",
-    )
-
-
 # --- verifying ----------------------------------------------------------------------------------
 
 
@@ -215,13 +155,14 @@ class Verifier:
     """Judges deliveries by the fleet file as it is now."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._good = SeenSet(_GOOD_SIGNATURES)
+        self.set_fleet(fleet)
 
     def set_fleet(self, fleet: Fleet) -> None:
         """From the next `judge` on `fleet` counts; every signature is verified anew."""
         self._fleet = fleet
         self._good = SeenSet(_GOOD_SIGNATURES)
+        self._gids: dict[tuple[HostId, bytes], Gid] = {}
+        self._allowed: dict[tuple[HostId, str], bool] = {}
 
     def judge(
         self,
@@ -235,43 +176,62 @@ class Verifier:
         `known` has the leaf of the message known under this msgId and queue owner, or None. Signatures are verified in
         one call, one for all messages that share it.
         """
-        open_items = [item for item, leaf in zip(parsed, known, strict=True) if leaf != item.leaf]
-        self._verify(open_items)
+        signed = iter(self._signed([item for item, leaf in zip(parsed, known, strict=True) if leaf != item.leaf]))
         return [
-            Duplicate(item.envelope, item.leaf) if leaf == item.leaf else self._judge(item, owner, leaf, now_ms)
+            Duplicate(item.envelope, item.leaf)
+            if leaf == item.leaf
+            else self._judge(item, owner, leaf, now_ms, next(signed))
             for item, owner, leaf in zip(parsed, owners, known, strict=True)
         ]
 
-    def _verify(self, items: Sequence[Parsed]) -> None:
-        """Put the good signatures of `items` among the known ones."""
+    def distrust(self, item: Parsed) -> str:
+        """Why it is not the word of the host that it names, whenever and wherever it is read; empty: it is."""
+        [signed] = self._signed([item])
+        if not signed:
+            return self._distrust(item)[0]
+        return "" if self._lives_there(item.envelope) else "wrong-host"
+
+    def _signed(self, items: Sequence[Parsed]) -> list[bool]:
+        """Whether a trusted key of the host that each names signed it; messages that share a signature share a mark."""
+        marks: list[bytes] = []
         asked: dict[bytes, tuple[bytes, bytes, bytes]] = {}
+        last: tuple[object, ...] = ()
+        mark = b""
         for item in items:
-            key = self._fleet.key(item.envelope.host, item.envelope.key_gen)
-            mark = _mark(item)
-            if isinstance(key, bytes) and mark not in self._good:
-                asked[mark] = key, item.sig, _signed_bytes(self._fleet.fleet_id, item.count, item.root)
-        for mark, good in zip(asked, verify_many(list(asked.values())), strict=True):
+            host, key_gen = item.envelope.host, item.envelope.key_gen
+            whose = (host, key_gen, item.count, item.root, item.sig)
+            if whose != last:
+                last = whose
+                key = self._fleet.key(host, key_gen)
+                mark = _mark(item) if isinstance(key, bytes) else b""
+                if isinstance(key, bytes) and mark not in self._good:
+                    asked[mark] = key, item.sig, _signed_bytes(self._fleet.fleet_id, item.count, item.root)
+            marks.append(mark)
+        bad = {b""}
+        for mark, good in zip(asked, verify_many(list(asked.values())) if asked else (), strict=True):
             if good:
                 self._good.add(mark)
+            else:
+                bad.add(mark)
+        return [mark not in bad for mark in marks]
 
-    def _judge(self, item: Parsed, owner: QueueOwner, known: KnownLeaf | None, now_ms: int) -> Judgement:
+    def _judge(
+        self, item: Parsed, owner: QueueOwner, known: KnownLeaf | None, now_ms: int, signed: bool
+    ) -> VerifiedEnvelope | Refusal:
         envelope = item.envelope
-        problem = self._distrust(item)
-        signature_good = problem is None
-        if problem is None:
-            problem = self._misplaced(item, owner) or self._untimely(item, known, now_ms)
+        problem = (
+            (self._misplaced(item, owner) or self._untimely(item, known, now_ms)) if signed else self._distrust(item)
+        )
         if problem is None:
             return VerifiedEnvelope(envelope, item.header, item.body, item.sig, item.proof, item.leaf, _SEAL)
         reason, detail = problem
-        return Refusal(reason, detail, envelope, item.leaf, signature_good, envelope.host, envelope.trace_id)
+        return Refusal(reason, detail, envelope, item.leaf, signed, envelope.host, envelope.trace_id)
 
-    def _distrust(self, item: Parsed) -> tuple[str, str] | None:
+    def _distrust(self, item: Parsed) -> tuple[str, str]:
         """Why no trusted key of the claimed host signed it."""
         envelope, fleet = item.envelope, self._fleet
         key = fleet.key(envelope.host, envelope.key_gen)
         who = f"{envelope.host}, key generation {envelope.key_gen}"
-        if isinstance(key, bytes) and _mark(item) in self._good:
-            return None
         # The hint is not signed, so it never refuses a good signature; it only says why there is none.
         theirs = item.headers.fleet_id
         if theirs and theirs != fleet.fleet_id:
@@ -283,10 +243,20 @@ class Verifier:
             return "signature", f"{len(item.sig)} bytes, not 64; {who}"
         return "signature", f"not made by {who}"
 
+    def _lives_there(self, envelope: Envelope) -> bool:
+        """Whether the sender's gid proves the host that signed. What was derived is kept, within bounds."""
+        named = envelope.host, envelope.sender_salt
+        gid = self._gids.get(named)
+        if gid is None:
+            if len(self._gids) == _KEPT_GIDS:
+                self._gids.clear()
+            gid = self._gids[named] = derive_gid(self._fleet.fleet_id, *named)
+        return gid == envelope.sender
+
     def _misplaced(self, item: Parsed, owner: QueueOwner) -> tuple[str, str] | None:
         """Why it must not come from that host, by that key, into this queue."""
         envelope, fleet = item.envelope, self._fleet
-        if derive_gid(fleet.fleet_id, envelope.host, envelope.sender_salt) != envelope.sender:
+        if not self._lives_there(envelope):
             return "wrong-host", f"{envelope.sender} does not live on {envelope.host}"
         if envelope.to.startswith("roster.") and envelope.to.split(".")[1] != envelope.host:
             return "wrong-host", f"{envelope.host} speaks for {envelope.to}"
@@ -296,8 +266,12 @@ class Verifier:
             return "wrong-recipient", f"{envelope.to} is not a key of this queue"
         if envelope.kind not in _KINDS:
             return "unknown-kind", envelope.kind
-        if not fleet.allows(envelope.host, envelope.kind):
-            return "not-authorised", f"{envelope.host} was not granted {envelope.kind}"
+        named = envelope.host, envelope.kind
+        allowed = self._allowed.get(named)
+        if allowed is None:
+            allowed = self._allowed[named] = fleet.allows(*named)
+        if not allowed:
+            return "not-authorised", f"{envelope.host} was not granted {grant_for(envelope.kind)}"
         return None
 
     def _untimely(self, item: Parsed, known: KnownLeaf | None, now_ms: int) -> tuple[str, str] | None:
@@ -312,9 +286,10 @@ class Verifier:
 
 
 _GOOD_SIGNATURES = 4096
+_KEPT_GIDS = 4096
 
 
 def _mark(item: Parsed) -> bytes:
     """What a verified signature is remembered by: host, generation, size of the batch, root and signature."""
     who = f"{item.envelope.host} {item.envelope.key_gen} {item.count} ".encode()
-    return who + item.root + item.sig
+    return hashlib.blake2b(who + item.root + item.sig, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""`attach`, `detach`, `list`, `ping`: who there is, and how one comes to be."""
+"""`attach`, `detach`, `token`: how an agent comes to be known on this host, and leaves."""
 
 from __future__ import annotations
 
@@ -8,26 +8,16 @@ import shlex
 
 import click
 
-from fleettrio.api.schema import (
-    AgentView,
-    Attach,
-    Attached,
-    Detach,
-    Done,
-    Empty,
-    Fleet,
-    HostView,
-    Ping,
-    Pong,
-    Token,
-)
+from fleettrio.api.schema import Attach, Attached, Detach, Done, Token
+from fleettrio.clients.cli.body import not_blank
 from fleettrio.clients.cli.connect import TOKEN_VARIABLE, connect
-from fleettrio.clients.cli.fleetview import trust_of
-from fleettrio.clients.cli.table import at_time, note, print_json, print_table, say
+from fleettrio.clients.cli.group import Group
+from fleettrio.clients.cli.table import note, print_json, say
 from fleettrio.local.sanitise import one_line
 
-__all__ = ("attach", "detach", "list_agents", "ping", "print_agents", "print_hosts", "token")
+__all__ = ("attach", "detach", "token")
 
+HERE = "(here)"
 _PANE = re.compile(r"([A-Za-z0-9_.-]+:)?%\d+")
 
 
@@ -35,56 +25,95 @@ _PANE = re.compile(r"([A-Za-z0-9_.-]+:)?%\d+")
     epilog="\b\nExamples:\n"
     '  eval "$(fleettrio attach --name lead)"\n'
     "  fleettrio attach --name worker --here\n"
-    "  fleettrio attach --name worker --pane %3 --harness script\n"
-    "  fleettrio attach --name batch --command './work.sh --quiet'",
+    "  fleettrio attach --name worker --pane %3\n"
+    "  fleettrio attach --name reviewer --herdr w2:p1\n"
+    "  fleettrio attach --name batch --command './work.sh --quiet'\n"
+    "  fleettrio attach --name aide --command 'python aide.py' --stream\n"
+    "  fleettrio attach --name old --transport screen --target work",
 )
-@click.option("--name", help="Its name; without one it is made from harness and folder.")
+@click.option("--name", callback=not_blank, help="Its name; without one it is made from harness and folder.")
 @click.option("--role", default="", help="A label, as lead or worker.")
 @click.option("--takes", type=click.Choice(["push", "pull"]), help="Messages are put into it, or it fetches them.")
 @click.option("--pane", default="", metavar="PANE", help="The tmux pane it lives in: %3, or socket:%3.")
 @click.option("--here", is_flag=True, help="The tmux pane of this terminal.")
+@click.option(
+    "--herdr", is_flag=False, flag_value=HERE, metavar="[TARGET]", help="Its terminal, pane or name in herdr; this one."
+)
 @click.option("--command", help="A command that takes each message on its standard input.")
-@click.option("--harness", default="", help="What runs there: claude codex opencode script line.")
+@click.option("--stream", is_flag=True, help="The command stays, and is fed a line of JSON for each message.")
+@click.option("--transport", default="", metavar="NAME", help="A way by its name: http, codex-queue, or a package's.")
+@click.option("--target", default="", help="Where that transport finds it.")
+@click.option("--harness", default="", help="What runs there, where it is not seen: claude codex opencode…")
 @click.option("--group", "groups", multiple=True, help="A group it belongs to; may be given several times.")
+@click.option("--no-group", is_flag=True, help="In no group any more.")
 @click.option("--pid", type=click.IntRange(1), help="Its process: what that starts, speaks for it.")
+@click.option(
+    "--reply",
+    type=click.Choice(["auto", "nag", "manual"]),
+    help="When it does not answer: its last words are sent, it is reminded once, or neither.",
+)
 @click.option("--take", is_flag=True, help="Take the name although a live session holds it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def attach(
-    name: str | None,
+    name: str,
     role: str,
     takes: str | None,
     pane: str,
     here: bool,
+    herdr: str | None,
     command: str | None,
+    stream: bool,
+    transport: str,
+    target: str,
     harness: str,
     groups: tuple[str, ...],
+    no_group: bool,
     pid: int | None,
+    reply: str | None,
     take: bool,
     as_json: bool,
 ) -> int:
     """Make an agent known on this host, or take back one by its name.
 
+    Agents that messages are put into hear every broadcast; one that fetches hears those to its groups, and with
+    --group all those to everybody. Without --group it stays in the groups that it was in.
+
     Standard output is a line for the agent's shell, with its token.
     """
-    if name is not None and not name.strip():
-        raise click.UsageError("--name is empty: give a name, or leave --name out")
+    if groups and no_group:
+        raise click.UsageError("--group and --no-group were both given: one is enough")
+    if herdr is not None:
+        if transport or target:
+            raise click.UsageError("--herdr and --transport were both given: one is enough")
+        transport, target = "herdr", _in_herdr(herdr)
     request = Attach(
-        name=name or "",
+        name=name,
         role=role,
         takes=takes or "",
-        groups=list(groups),
+        groups=list(groups) if groups or no_group else None,
         pane=_pane_of(pane, here=here),
         command=_argv_of(command),
+        stream=stream,
+        transport=transport,
+        target=target,
         harness=harness,
         cwd=os.getcwd(),
         pid=pid or 0,
+        reply=reply or "",
         take=take,
     )
-    if request.pane and request.command:
-        raise click.UsageError("an agent lives in a pane or is a command, not both")
+    if sum(map(bool, (request.pane, request.command, transport))) > 1:
+        raise click.UsageError("an agent lives in a pane, is a command, or is reached by a transport: one of them")
+    if stream and not request.command:
+        raise click.UsageError("--stream goes with --command: it says that the command stays")
+    if bool(transport) != bool(target):
+        raise click.UsageError("--transport and --target go together, as in --transport screen --target work")
     with connect() as client:
         attached: Attached = client.call("attach", request)
-    return _give_token(attached, as_json=as_json)
+    again = "" if attached.is_new else " again, with the id and inbox it had"
+    if attached.found and not as_json:
+        note(one_line(f"found: {attached.found}", 300))
+    return _give_token(attached, f"is attached{again}; the line above is for its shell", as_json=as_json)
 
 
 def _pane_of(pane: str, *, here: bool) -> str:
@@ -98,13 +127,25 @@ def _pane_of(pane: str, *, here: bool) -> str:
     if here:
         pane = os.environ.get("TMUX_PANE", "") if tmux else ""
         if not pane:
-            raise click.UsageError("--here: this terminal is no tmux pane (start tmux, or give --pane)")
+            raise click.UsageError("--here: this terminal is not a tmux pane (start tmux, or give --pane)")
     server = os.path.basename(tmux.rsplit(",", 2)[0])
     if pane.startswith("%") and server not in ("", "default"):
         pane = f"{server}:{pane}"
     if pane and _PANE.fullmatch(pane) is None:
-        raise click.UsageError(f"{pane!r} is no pane: write %3, or socket:%3 (tmux list-panes -a -F '#{{pane_id}}')")
+        raise click.UsageError(f"{pane!r} is not a pane: write %3, or socket:%3 (tmux list-panes -a -F '#{{pane_id}}')")
     return pane
+
+
+def _in_herdr(name: str) -> str:
+    """As the daemon takes it: the socket of the herdr that this command runs in, or the usual one, and who is meant."""
+    if name == HERE:
+        name = os.environ.get("HERDR_PANE_ID", "")
+        if not name:
+            raise click.UsageError("--herdr: this terminal is not a pane of herdr (give a terminal, pane or name)")
+    # Here, because no other command needs it.
+    from fleettrio.panes.herdrsocket import socket_of
+
+    return name if "#" in name else f"{socket_of(os.environ)}#{name}"
 
 
 def _argv_of(command: str | None) -> list[str]:
@@ -119,13 +160,12 @@ def _argv_of(command: str | None) -> list[str]:
     return argv
 
 
-def _give_token(attached: Attached, *, as_json: bool) -> int:
+def _give_token(attached: Attached, what: str, *, as_json: bool) -> int:
     if as_json:
         print_json(attached)
         return 0
     print(f"export {TOKEN_VARIABLE}={shlex.quote(attached.token)}")
-    again = "" if attached.is_new else " again, with the id and inbox it had"
-    note(f"{attached.name}@{attached.host} is attached{again}; the line above is for its shell")
+    note(f"{attached.name}@{attached.host} {what}")
     return 0
 
 
@@ -140,7 +180,7 @@ def detach(name: str, forget: bool) -> int:
     return 0
 
 
-@click.group(epilog="\b\nExample:\n  fleettrio token create --name ci")
+@click.group(cls=Group, epilog="\b\nExample:\n  fleettrio token create --name ci")
 def token() -> None:
     """Tokens for programs without a terminal."""
 
@@ -152,79 +192,5 @@ def create(name: str, as_json: bool) -> int:
     """A new token for an agent; the one before it ends."""
     with connect() as client:
         attached: Attached = client.call("token", Token(name))
-    return _give_token(attached, as_json=as_json)
-
-
-@click.command("list", epilog="\b\nExamples:\n  fleettrio list\n  fleettrio list --json")
-@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def list_agents(as_json: bool) -> int:
-    """Every agent and host of the fleet."""
-    with connect() as client:
-        fleet: Fleet = client.call("list", Empty())
-    if as_json:
-        print_json(fleet)
-        return 0
-    print_agents(fleet.agents)
-    print()
-    print_hosts(fleet.hosts)
-    return 0
-
-
-def print_agents(agents: list[AgentView]) -> None:
-    """One line an agent."""
-    if not agents:
-        say("no agents yet: fleettrio attach --name NAME", indent="  ")
-        return
-    print_table(
-        ("AGENT", "STATE", "SINCE", "TAKES", "WAKES", "WAITING", "ROLE"),
-        (
-            (
-                agent.address,
-                agent.status,
-                at_time(agent.since),
-                f"{agent.takes} ({agent.path})" if agent.path and agent.path != agent.takes else agent.takes,
-                "yes" if agent.wakes else "no",
-                ("full" if agent.full else str(agent.waiting or "-")),
-                " ".join([agent.role, *agent.groups]).strip() or "-",
-            )
-            for agent in agents
-        ),
-        has_address=True,
-    )
-
-
-def print_hosts(hosts: list[HostView]) -> None:
-    """One line a host, with what stands between it and us."""
-    print_table(
-        ("HOST", "STATE", "HEARD", "AGENTS", "VERSION", "TRUST"),
-        (
-            (
-                host.host + (" (here)" if host.is_self else ""),
-                host.status,
-                "-" if host.is_self else at_time(host.heard_at),
-                str(host.agents),
-                host.version or "-",
-                trust_of(host),
-            )
-            for host in hosts
-        ),
-        has_address=True,
-    )
-
-
-@click.command(epilog="\b\nExamples:\n  fleettrio ping beta\n  fleettrio ping worker@beta --json")
-@click.argument("target")
-@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def ping(target: str, as_json: bool) -> int:
-    """There and back: round trip, version, clock, and whether they trust us."""
-    with connect() as client:
-        pong: Pong = client.call("ping", Ping(target))
-    if as_json:
-        print_json(pong)
-        return 0
-    trust = "trusts us" if pong.trusts_us else "does not trust us: import the fleet file there (fleettrio host import)"
-    parts = [f"{pong.rtt_ms:.1f} ms", f"version {pong.version}", f"clock {pong.offset_ms / 1000:+.1f} s", trust]
-    say(one_line(f"{pong.host}: {', '.join(parts)}", 200), indent="  ")
-    if pong.agent:
-        say(one_line(f"{pong.agent} is {pong.agent_status}", 200), indent="  ")
-    return 0
+    what = "has a new token; the line above is for its environment, and a token that it had before has ended"
+    return _give_token(attached, what, as_json=as_json)

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import click
+import msgspec
 
-from fleettrio.local.sanitise import clean
+from fleettrio.api.schema import InboxMessage
+from fleettrio.local.sanitise import BODY_MARK, clean, unmarked
 
-__all__ = ("BODY_LIMIT", "DURATION", "emit", "flush", "read_body")
+__all__ = (
+    "BODY_LIMIT",
+    "DURATION",
+    "MOMENT",
+    "emit",
+    "flush",
+    "is_duration",
+    "marked",
+    "not_blank",
+    "read_body",
+    "readable",
+)
 
 BODY_LIMIT = 1024 * 1024
 """Bytes; the daemon's own limit (`[limits] body_bytes`) may be lower."""
@@ -26,13 +41,47 @@ class _Duration(click.ParamType[float]):
             return float(value)
         found = _DURATION.fullmatch(str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no duration: write 50, 30s, 30m, 2h or 1d", param, ctx)
+            self.fail(f"{value!r} is not a duration: write 50, 30s, 30m, 2h or 1d", param, ctx)
         return float(found["number"]) * _UNITS[found["unit"]]
+
+
+def is_duration(word: str) -> bool:
+    """Whether this is a number with its unit, as `30s`: few texts are."""
+    found = _DURATION.fullmatch(word)
+    return found is not None and bool(found["unit"])
+
+
+def not_blank(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
+    """For an option or argument that may be left out (then it is empty), but not given without saying anything."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty: say something, or leave it out")
+    return value or ""
 
 
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _DURATION = re.compile(r"(?P<number>\d{1,9}(\.\d{1,3})?)(?P<unit>s|m|min|h|d|)")
 DURATION = _Duration()
+
+
+class _Moment(_Duration):
+    """Seconds from now: a duration, or a time of day (the next one)."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = _TIME.fullmatch(str(value).strip())
+        if found is None:
+            return super().convert(value, param, ctx)
+        now = dt.datetime.now().astimezone()
+        hour, minute = int(found["hour"]), int(found["minute"])
+        if hour > 23 or minute > 59:
+            self.fail(f"{value!r} is not a time of day: write 14:30", param, ctx)
+        moment = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+        return (moment + dt.timedelta(days=moment <= now) - now).total_seconds()
+
+
+_TIME = re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d{2})")
+MOMENT = _Moment()
 
 
 def read_body(argument: str | None, file: str | None) -> bytes:
@@ -66,11 +115,21 @@ def _checked(body: bytes) -> bytes:
 def emit(body: bytes) -> None:
     """A body on standard output, flushed: its exact bytes to a pipe or file, the cleaned text to a terminal."""
     if sys.stdout.isatty():
-        print(clean(body))
+        print(unmarked(body))
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(body)
     flush()
+
+
+def marked(body: bytes | str) -> str:
+    """A body for beside lines of others: cleaned, each of its lines marked."""
+    return "\n".join(f"{BODY_MARK}{line}" for line in clean(body).split("\n"))
+
+
+def readable(messages: Iterable[InboxMessage]) -> list[InboxMessage]:
+    """The same with their text, for whoever reads JSON."""
+    return [msgspec.structs.replace(message, text=clean(message.body)) for message in messages]
 
 
 def flush() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -10,27 +9,33 @@ from urllib.parse import unquote, urlsplit
 import click
 import msgspec
 
+from fleettrio.clients.cli.group import Group
 from fleettrio.config import Config, Paths, load_config, resolve_paths
 from fleettrio.errors import ConfigError
-from fleettrio.identity import read_host_key
+from fleettrio.keyfiles import read_host_key
 from fleettrio.private_files import write_private
+from fleettrio.profiles import Profile
 
 __all__ = ("add_broker", "border_problems", "config")
 
-_SECTIONS = ("host", "broker", "limits", "timers", "log")
+_SECTIONS = ("host", "broker", "coordinator", "limits", "timers", "notify", "log")
 
 
 class SectionView(msgspec.Struct):
-    """The configuration in force, as `config show --json` prints it; a login in a URI is left out."""
+    """The configuration in force, as `config show --json` prints it, without a URI's login and without a URL's path."""
 
     file: str
     file_exists: bool
     standalone: bool
     host: dict[str, Any]
     broker: dict[str, Any]
+    coordinator: dict[str, Any]
     limits: dict[str, Any]
     timers: dict[str, Any]
+    notify: dict[str, Any]
     log: dict[str, Any]
+    profiles: list[dict[str, Any]] = []
+    """Without the values of their variables."""
 
 
 class PathsView(msgspec.Struct):
@@ -46,7 +51,7 @@ class PathsView(msgspec.Struct):
     log: str
 
 
-@click.group(epilog="\b\nExample:\n  fleettrio config check")
+@click.group(cls=Group, epilog="\b\nExample:\n  fleettrio config check")
 def config() -> None:
     """What is configured, whether it is right, and where it is."""
 
@@ -62,9 +67,15 @@ def show(as_json: bool) -> None:
     note = "" if view.file_exists else "  (does not exist: everything below is a default or from the environment)"
     click.echo(f"# {view.file}{note}")
     for section in _SECTIONS:
+        if section == "coordinator" and not view.coordinator["uris"]:
+            continue
         click.echo(f"\n[{section}]")
         for key, value in getattr(view, section).items():
             click.echo(f"{key} = {_toml(value)}")
+    for profile in view.profiles:
+        click.echo("\n[[profile]]")
+        for key, value in profile.items():
+            click.echo(f"{key} = {_toml(value)}" if key != "variables" else f"# env: {' '.join(value)}")
     if view.standalone:
         click.echo("\n# No broker: standalone. Agents on this host reach each other; no TCP socket is opened.")
 
@@ -110,14 +121,15 @@ def border_problems(config_: Config) -> list[str]:
     # Imported here: the border's types load Trio, which no other command of this file needs.
     from fleettrio.broker.login import tls_context, uri_problems
 
-    settings = config_.broker()
-    if settings is None:
-        return []
-    problems = uri_problems(settings)
-    try:
-        tls_context(settings.ca_file)
-    except ConfigError as error:
-        problems += error.problems
+    problems = []
+    for settings, section in ((config_.broker(), "broker"), (config_.coordinator_broker(), "coordinator")):
+        if settings is None:
+            continue
+        problems += [problem.replace("broker.", f"{section}.", 1) for problem in uri_problems(settings)]
+        try:
+            tls_context(settings.ca_file)
+        except ConfigError as error:
+            problems += [problem.replace("broker.", f"{section}.", 1) for problem in error.problems]
     return problems
 
 
@@ -135,14 +147,14 @@ def add_broker(paths: Paths, uri: str) -> None:
         parts = urlsplit(uri)
         place = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
     except ValueError:
-        raise ConfigError(["--broker: is no URI"], hint="as in amqps://user@broker.example:5671/fleet") from None
+        raise ConfigError(["--broker: is not a URI"], hint="as in amqps://user@broker.example:5671/fleet") from None
     if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
         raise ConfigError(["--broker: must be amqps://HOST:PORT/VHOST"])
     if ":" in (parts.hostname or ""):
         place = f"[{parts.hostname}]" + (f":{parts.port}" if parts.port else "")
     bare = parts._replace(netloc=place).geturl()
     section = msgspec.structs.replace(before.broker_section, uris=(bare,))
-    problems = border_problems(dataclasses.replace(before, broker_section=section))
+    problems = border_problems(msgspec.structs.replace(before, broker_section=section))
     if problems:
         raise ConfigError([problem.replace("broker.uris[0]", "--broker") for problem in problems])
     lines = ["[broker]", f"uris = [{_toml(bare)}]"]
@@ -158,26 +170,45 @@ def add_broker(paths: Paths, uri: str) -> None:
 
 
 def _view(config_: Config) -> SectionView:
-    broker = msgspec.to_builtins(config_.broker_section)
-    broker["uris"] = [_without_login(uri) for uri in config_.broker_section.uris]
+    broker, coordinator = (msgspec.to_builtins(section) for section in (config_.broker_section, config_.coordinator))
+    for section in (broker, coordinator):
+        section["uris"] = [_without_login(uri) for uri in section["uris"]]
     host = msgspec.to_builtins(config_.host)
     key = read_host_key(config_.paths)
     host["id"] = config_.host_id if key is None else key.host
+    notify = msgspec.to_builtins(config_.notify)
+    notify["url"] = _without_path(notify["url"])
     return SectionView(
         file=str(config_.paths.config_file),
         file_exists=config_.paths.config_file.exists(),
         standalone=config_.is_standalone,
         host=host,
         broker=broker,
+        coordinator=coordinator,
         limits=msgspec.to_builtins(config_.limits),
         timers=msgspec.to_builtins(config_.timers),
+        notify=notify,
         log=msgspec.to_builtins(config_.log),
+        profiles=[_without_values(profile) for profile in config_.profiles],
     )
+
+
+def _without_values(profile: Profile) -> dict[str, Any]:
+    """A variable of an agent may well be a secret: its name is shown."""
+    view: dict[str, Any] = msgspec.to_builtins(profile)
+    view["variables"] = sorted(view.pop("env"))
+    return view
 
 
 def _without_login(uri: str) -> str:
     parts = urlsplit(uri)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
+def _without_path(url: str) -> str:
+    """Of the address that news is posted to: its path is often the secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/…" if url else ""
 
 
 def _toml(value: object) -> str:

@@ -6,11 +6,11 @@ import os
 import sys
 
 from fleettrio import __version__
-from fleettrio.api.schema import Empty
+from fleettrio.api.schema import Empty, Reloaded
 from fleettrio.clients.client import CallFailed, Client, ConnectionLost, DaemonMissing
-from fleettrio.config import resolve_paths
+from fleettrio.home import resolve_paths
 
-__all__ = ("connect", "try_connect", "try_reload")
+__all__ = ("connect", "reload_daemon", "try_connect")
 
 TOKEN_VARIABLE = "FLEETTRIO_TOKEN"  # noqa: S105  the variable's name
 
@@ -35,20 +35,23 @@ def try_connect() -> Client | None:
         return None
 
 
-def try_reload() -> bool:
-    """Tell a running daemon to read its configuration and fleet file again; True when it took them.
+def reload_daemon() -> None:
+    """Tell a running daemon to read its fleet file again, and say that it did, or what it cannot take up while it runs.
 
-    False when none runs. A daemon that refuses says why on standard error, and the answer is False too.
+    A daemon that refuses says why on standard error.
     """
     try:
         client = try_connect()
         if client is None:
-            return False
+            return
         with client:
-            client.call("reload", Empty())
+            reloaded: Reloaded = client.call("reload", Empty())
     except (CallFailed, ConnectionLost) as problem:
         print(f"note: the running daemon did not take it: {problem}", file=sys.stderr)
         if problem.hint:
             print(f"hint: {problem.hint}", file=sys.stderr)
-        return False
-    return True
+        return
+    if reloaded.out_of_date:
+        print(f"{reloaded.out_of_date}: `fleettrio down`, then `fleettrio up`")
+    else:
+        print("the running daemon took it")

@@ -7,17 +7,26 @@ import os
 import click
 
 from fleettrio.api.schema import Check, DoctorReport, Done, Empty, Status
+from fleettrio.clients.cli.body import DURATION
 from fleettrio.clients.cli.connect import connect, try_connect
 from fleettrio.clients.cli.fleetview import broker_words, print_problems, print_top
+from fleettrio.clients.cli.harnesschecks import set_up_again
 from fleettrio.clients.cli.offline import offline_checks
+from fleettrio.clients.cli.person import require_person
+from fleettrio.clients.cli.probe import probe
 from fleettrio.clients.cli.table import at_time, print_json, say
 from fleettrio.clients.client import CallFailed, ConnectionLost
+from fleettrio.errors import FAILED, NO_BROKER
+from fleettrio.home import resolve_paths
 from fleettrio.local.sanitise import one_line
 
 __all__ = ("doctor", "status")
 
-_FAILED = 3
-_NO_BROKER = 8
+_FIXES = {"clock": "accept_clock", "clone": "copy_ended", "safe": "leave_safe"}
+"""What the daemon is told by each."""
+_SETUP = "setup"
+_NAME_LIMIT = 40
+"""Of what was looked at."""
 
 
 @click.command(epilog="\b\nExamples:\n  fleettrio status\n  fleettrio status --check || fleettrio doctor")
@@ -34,15 +43,16 @@ def status(check: bool, as_json: bool) -> int:
     if not check:
         return 0
     if found.broker not in ("standalone", "connected"):
-        return _NO_BROKER
-    return _FAILED if found.problems else 0
+        return NO_BROKER
+    return FAILED if found.problems else 0
 
 
 def _print_status(found: Status) -> None:
     print_top(found)
     refused = ", ".join(f"{one_line(reason, 40)} {count}" for reason, count in sorted(found.refused.items()))
+    how = f"{found.implementation}, {found.lane} lane" if found.lane else found.implementation
     facts = [
-        ("daemon", f"version {found.version} ({found.implementation}), process {found.pid}"),
+        ("daemon", f"version {found.version} ({how}), process {found.pid}"),
         ("started", at_time(found.started_at)),
         ("home", found.home),
         ("broker", broker_words(found)),
@@ -54,19 +64,36 @@ def _print_status(found: Status) -> None:
     print_problems(found)
 
 
-@click.command(epilog="\b\nExamples:\n  fleettrio doctor\n  fleettrio doctor --json\n  fleettrio doctor --fix clock")
+@click.command(
+    epilog="\b\nExamples:\n  fleettrio doctor\n  fleettrio doctor --json\n  fleettrio doctor --fix clock\n"
+    "  fleettrio doctor --probe claude",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.option(
-    "--fix", type=click.Choice(["clock"]), help="clock: this host's clock is right, though it was ahead once."
+    "--fix",
+    type=click.Choice([*_FIXES, _SETUP]),
+    help="clock: this host's clock is right, though it was ahead once. clone: no other machine uses its key any more."
+    " safe: what made the daemon die again and again is mended. setup: what `fleettrio setup` wrote is written again"
+    " where it is missing.",
 )
-def doctor(as_json: bool, fix: str | None) -> int:
+@click.option(
+    "--probe", "harness", metavar="HARNESS", help="Send one marked message to an agent in this harness: did it see it?"
+)
+@click.option("--limit", type=DURATION, default="60s", show_default=True, help="How long --probe waits.")
+def doctor(as_json: bool, fix: str | None, harness: str | None, limit: float) -> int:
     """Look for what is wrong. Each line is `ok`, or a problem and what mends it.
 
     Works without a daemon too, and then sees less. Exit code 3 when there is a problem.
+
+    With --probe: exit code 0 when the agent saw the message, 5 when nobody knows, 3 when it was not delivered.
     """
+    if harness:
+        return probe(harness, limit_s=limit, as_json=as_json)
+    if fix == _SETUP:
+        return _set_up_again()
     if fix:
         with connect() as client:
-            done: Done = client.call("accept_clock", Empty())
+            done: Done = client.call(_FIXES[fix], Empty())
         say(done.detail)
         return 0
     checks = offline_checks(os.environ) + _daemon_checks()
@@ -74,7 +101,15 @@ def doctor(as_json: bool, fix: str | None) -> int:
         print_json(DoctorReport(checks))
     else:
         _print_checks(checks)
-    return 0 if all(check.ok for check in checks) else _FAILED
+    return 0 if all(check.ok for check in checks) else FAILED
+
+
+def _set_up_again() -> int:
+    paths = resolve_paths(os.environ)
+    require_person(paths)
+    written = set_up_again(os.environ, paths)
+    say(f"written: {', '.join(written)}" if written else "nothing that was set up is missing")
+    return 0
 
 
 def _daemon_checks() -> list[Check]:
@@ -92,10 +127,11 @@ def _daemon_checks() -> list[Check]:
 
 
 def _print_checks(checks: list[Check]) -> None:
-    wide = max(len(check.name) for check in checks)
-    for check in checks:
+    names = [one_line(check.name, _NAME_LIMIT) for check in checks]
+    wide = max(map(len, names))
+    for name, check in zip(names, checks, strict=True):
         mark = "ok" if check.ok else "problem"
-        say(f"{check.name:<{wide}}  {mark:<7}  {one_line(check.detail, 400)}", indent=" " * (wide + 11))
+        say(f"{name:<{wide}}  {mark:<7}  {one_line(check.detail, 400)}", indent=" " * (wide + 11))
         if not check.ok and check.fix:
             say(f"{'':<{wide}}  → {one_line(check.fix, 400)}", indent=" " * (wide + 4))
     bad = sum(not check.ok for check in checks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -11,24 +12,24 @@ from collections.abc import Mapping
 
 import click
 
-from fleettrio.api.callers import HARNESS_MARKS
-from fleettrio.api.schema import Done, Empty, Status
+from fleettrio.api.processes import HARNESS_MARKS
+from fleettrio.api.schema import KEPT_OFF, Done, Empty, Status
 from fleettrio.clients.cli.connect import TOKEN_VARIABLE, try_connect
 from fleettrio.clients.cli.fleetview import broker_words
 from fleettrio.clients.cli.progress import StateLine
 from fleettrio.clients.cli.table import note, print_error, say
 from fleettrio.clients.client import Client, ConnectionLost
 from fleettrio.config import Paths, load_config
-from fleettrio.errors import FleetTrioError
+from fleettrio.errors import FAILED, NO_BROKER, FleetTrioError
 from fleettrio.home import make_run_dir
 from fleettrio.private_files import make_private_folder
 
-__all__ = ("daemon_environment", "demo", "down", "up")
+__all__ = ("daemon_environment", "demo", "down", "end_daemon", "up")
 
 _START_S = 30.0
 _END_S = 30.0
 _LOOK_S = 0.05
-_FAILED, _NO_BROKER = 3, 8
+_LOG_LINES = 12
 
 
 @click.command(
@@ -55,12 +56,19 @@ def up(foreground: bool, wait_ready: bool) -> int:
         if client is None:
             client = _start(paths, line)
         if client is None:
-            return _FAILED
+            return FAILED
         with client:
             line.clear()
             how = "runs already" if was_running else "is up"
             say(f"fleettrio {how} on {client.welcome.host} (process {client.welcome.pid})")
-            return _wait_ready(client, line) if wait_ready else 0
+            status: Status = client.call("status", Empty())
+            if status.out_of_date:
+                note(f"{status.out_of_date}: `fleettrio down`, then `fleettrio up`")
+            if wait_ready:
+                return _wait_ready(client, line)
+            if status.broker == KEPT_OFF:
+                note(f"broker: {broker_words(status)}; fleettrio doctor says what to do")
+            return 0
 
 
 def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -72,6 +80,28 @@ def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
 def _start(paths: Paths, line: StateLine) -> Client | None:
     """Start the daemon apart from this terminal and wait until it answers; None when it did not, which is said."""
     make_private_folder(paths.state_dir)
+    # Who comes while another one starts it waits for that one, or two daemons would find each other.
+    turn = os.open(paths.state_dir, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        until = time.monotonic() + _START_S
+        while not _is_ours(turn) and time.monotonic() < until:
+            line.show("another command is starting it")
+            time.sleep(_LOOK_S)
+        return try_connect() or _begin(paths, line)
+    finally:
+        os.close(turn)
+
+
+def _is_ours(turn: int) -> bool:
+    """Take the lock of the folder, which ends when that is closed."""
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _begin(paths: Paths, line: StateLine) -> Client | None:
     log = paths.log_file
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as output:
         begins_at = output.tell()
@@ -103,12 +133,12 @@ def _start(paths: Paths, line: StateLine) -> Client | None:
     return None
 
 
-def _print_log(log: pathlib.Path, begins_at: int, most_lines: int = 12) -> None:
+def _print_log(log: pathlib.Path, begins_at: int) -> None:
     """The end of what the daemon wrote since it was started."""
     with log.open("rb") as file:
         file.seek(max(begins_at, file.seek(0, os.SEEK_END) - 16_384))
         lines = file.read().decode("utf-8", "replace").splitlines()
-    for text in lines[-most_lines:]:
+    for text in lines[-_LOG_LINES:]:
         note(text)
 
 
@@ -120,10 +150,10 @@ def _wait_ready(client: Client, line: StateLine) -> int:
             line.clear()
             say(f"broker: {broker_words(status)}")
             return 0
-        if time.monotonic() - began > _START_S or status.broker == "refused-login":
+        if time.monotonic() - began > _START_S or status.broker in ("refused-login", KEPT_OFF):
             line.clear()
             print_error(f"the broker is not reached: {broker_words(status)}", "fleettrio doctor")
-            return _NO_BROKER
+            return NO_BROKER
         line.show(f"broker: {broker_words(status)}")
         time.sleep(_LOOK_S)
 
@@ -131,10 +161,18 @@ def _wait_ready(client: Client, line: StateLine) -> int:
 @click.command(epilog="\b\nExample:\n  fleettrio down")
 def down() -> int:
     """End the daemon of this host. Agents live on, messages wait."""
+    say(end_daemon() or "no daemon runs here")
+    return 0
+
+
+def end_daemon() -> str:
+    """End it and wait until it is gone; its last word, empty when none runs. Raises `FleetTrioError` when it stays."""
+    # Imported here: only ending needs what hangs on it.
+    from fleettrio.panes.scope import process_of
+
     client = try_connect()
     if client is None:
-        say("no daemon runs here")
-        return 0
+        return ""
     with client, StateLine() as line:
         pid = client.welcome.pid
         try:
@@ -144,27 +182,14 @@ def down() -> int:
             detail = ""
         client.close()
         began = time.monotonic()
-        while _is_alive(pid):
+        while process_of(pid) is not None:
             if time.monotonic() - began > _END_S:
                 raise FleetTrioError(
                     f"the daemon (process {pid}) still ends after {_END_S:.0f} s", hint=f"wait, or: kill -9 {pid}"
                 )
             line.show("ending")
             time.sleep(_LOOK_S)
-    say(detail or "the daemon has ended")
-    return 0
-
-
-def _is_alive(pid: int) -> bool:
-    """False for a process that ended, also while its parent has not taken note of it."""
-    try:
-        os.kill(pid, 0)
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_bytes()
-    except ProcessLookupError:
-        return False
-    except FileNotFoundError:  # ended in between, or a system without /proc
-        return sys.platform != "linux"
-    return stat[stat.rindex(b")") + 2 :].split()[0] != b"Z"
+    return detail or "the daemon has ended"
 
 
 @click.command(

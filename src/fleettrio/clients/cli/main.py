@@ -1,7 +1,8 @@
 """The command `fleettrio`: which commands there are, and how every one of them fails.
 
 A command's module is imported when the command is used, so that `fleettrio send` loads nothing it does not need.
-Exit codes: 0 done, 2 usage, 3 failed, 4 expired, 5 unknown, 6 still waiting, 7 no daemon, 8 no broker.
+Exit codes: 0 done, 2 usage, 3 failed, 4 expired, 5 unknown, 6 still waiting, 7 no daemon, 8 no broker,
+130 stopped by Ctrl-C. When the reader of its output leaves, a command ends quietly with 3.
 """
 
 from __future__ import annotations
@@ -15,28 +16,46 @@ from collections.abc import Sequence
 import click
 
 from fleettrio import __version__
-from fleettrio.errors import FleetTrioError
+from fleettrio.clients.cli.group import Group
+from fleettrio.errors import FAILED, STOPPED, USAGE, FleetTrioError
 
 __all__ = ("COMMANDS", "cli", "main")
 
 _PACKAGE = "fleettrio.clients.cli"
 COMMANDS = {
-    "agents": ("attach", "detach", "list", "ping", "token"),
+    "agents": ("attach", "detach", "token"),
+    "roster": ("list", "ping"),
+    "broker": ("broker",),
+    "ask": ("ask", "answer"),
+    "claims": ("claim", "release"),
     "config": ("config",),
-    "fleet": ("init", "host"),
+    "deadletters": ("dlq",),
+    "init": ("init",),
+    "fleet": ("host",),
     "health": ("status", "doctor"),
     "lifecycle": ("up", "down", "demo"),
-    "look": ("inbox", "show", "cancel", "trace"),
+    "bench": ("bench",),
+    "mcp": ("mcp",),
+    "prune": ("prune",),
+    "setup": ("setup",),
+    "uninstall": ("uninstall",),
+    "spawns": ("spawn", "stop"),
+    "start": ("claude", "codex", "opencode"),
+    "look": ("inbox", "show", "cancel"),
+    "trace": ("trace",),
+    "pause": ("pause", "resume"),
+    "notify": ("notify",),
     "talk": ("send", "reply"),
+    "broadcast": ("broadcast",),
 }
-"""Module → its commands, in the order of the help."""
+"""Module → its commands. The help sorts them."""
 _ATTRIBUTES = {"list": "list_agents"}
 """Commands whose function cannot bear their name."""
 _NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What a write to standard output fails with when the disk behind it takes no more."""
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(Group):
     """A group whose commands are imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -50,23 +69,12 @@ class _LazyGroup(click.Group):
                 return found
         return None
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            import difflib
-
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            ctx.fail(f"no command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        return super().resolve_command(ctx, args)
-
 
 @click.group(
     cls=_LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog="\b\nExamples:\n  fleettrio up\n  fleettrio attach --name lead\n"
-    "  fleettrio send worker@beta 'please review' --wait",
+    epilog="\b\nExamples:\n  fleettrio claude --name lead\n  fleettrio send worker@beta 'please review' --wait",
 )
 @click.version_option(__version__, prog_name="fleettrio", message="%(prog)s %(version)s")
 @click.pass_context
@@ -94,20 +102,21 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except click.exceptions.Abort:
         print("stopped", file=sys.stderr)
-        return 130
+        return STOPPED
     except click.exceptions.NoArgsIsHelpError as problem:
         # `fleettrio host` alone: its message is the help, and no line of it is an error.
         print(problem.format_message(), file=sys.stderr)
-        return 2
+        return USAGE
     except click.UsageError as problem:
-        return _fail(problem.format_message(), _usage_hint(problem), 2)
+        message = " ".join(problem.format_message().split())  # click lists choices by lines
+        return _fail(message, _usage_hint(problem), USAGE)
     except click.ClickException as problem:
-        return _fail(problem.format_message(), "", 2)
+        return _fail(problem.format_message(), "", USAGE)
     except FleetTrioError as problem:
-        return _fail(str(problem), problem.hint, getattr(problem, "exit_code", 3))
-    except BrokenPipeError:
-        _drop_output()  # the reader left
-        return 3
+        return _fail(str(problem), problem.hint, problem.exit_code)
+    except (BrokenPipeError, SystemExit):  # the reader left; click makes an exit with 1 of it
+        _drop_output()
+        return FAILED
     except OSError as problem:
         if problem.errno not in _NOT_WRITTEN or problem.filename is not None:
             raise
@@ -115,7 +124,7 @@ def run(arguments: list[str]) -> int:
         return _fail(
             f"the output could not be written: {problem.strerror}",
             "make room or write elsewhere, then run it again: a message that was not confirmed comes again",
-            3,
+            FAILED,
         )
     return code if isinstance(code, int) else 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -14,14 +15,18 @@ from urllib.parse import urlsplit
 
 from fleettrio.api.schema import Check
 from fleettrio.clients.cli.config import border_problems
+from fleettrio.clients.cli.harnesschecks import harness_checks
 from fleettrio.config import Config, Paths, load_config, resolve_paths
-from fleettrio.errors import ConfigError
+from fleettrio.errors import ConfigError, StoreError
 from fleettrio.private_files import private_problem
+from fleettrio.store.holdings import look_at_store
 from fleettrio.store.lock import lock_path
 
 __all__ = ("offline_checks",)
 
 _CONNECT_S = 2.0
+_TMUX_SINCE = (3, 3)
+"""Older ones were not tried; 3.3 is what the facts about panes were found with."""
 _AMQP_HELLO = b"AMQP\x00\x00\x09\x01"
 
 
@@ -41,8 +46,10 @@ def offline_checks(env: Mapping[str, str]) -> list[Check]:
         Check("config", ok=True, detail=where)
     ]
     checks += _secrets(config, paths)
+    checks += harness_checks(env, paths)
     checks += _brokers(config)
     checks.append(_lock(paths))
+    checks += _store(paths)
     return checks
 
 
@@ -71,7 +78,12 @@ def _tmux() -> Check:
         found = subprocess.run([program, "-V"], capture_output=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError) as problem:
         return Check("tmux", ok=False, detail=f"{program} does not run: {problem}", fix="install tmux again")
-    return Check("tmux", ok=True, detail=found.stdout.decode("utf-8", "replace").strip())
+    version = found.stdout.decode("utf-8", "replace").strip()
+    numbers = re.search(r"(\d+)\.(\d+)", version)
+    if numbers and (int(numbers[1]), int(numbers[2])) < _TMUX_SINCE:
+        fix = "install tmux 3.3 or newer"
+        return Check("tmux", ok=False, detail=f"{version} is older than what was tested", fix=fix)
+    return Check("tmux", ok=True, detail=version)
 
 
 def _secrets(config: Config, paths: Paths) -> list[Check]:
@@ -79,7 +91,9 @@ def _secrets(config: Config, paths: Paths) -> list[Check]:
     files = [("host key", paths.key_file), ("operator token", paths.token_file), ("owner key", paths.owner_key_file)]
     checks = [_private(name, file) for name, file in files if file.exists() or file.is_symlink()]
     if not paths.key_file.exists():
-        checks.append(Check("host key", ok=False, detail="there is none yet", fix="fleettrio init"))
+        is_new = config.is_standalone and not paths.store.exists()
+        detail = "none yet: the first start makes it" if is_new else "there is none"
+        checks.append(Check("host key", ok=is_new, detail=detail, fix="fleettrio init"))
     if config.broker_section.password_file:
         checks.append(_password(pathlib.Path(config.broker_section.password_file)))
     return checks
@@ -127,6 +141,15 @@ def _broker(uri: str) -> Check:
     except OSError as problem:
         return Check("broker port", ok=False, detail=f"{name}: {problem.strerror or problem}", fix=fix)
     return Check("broker port", ok=True, detail=f"{name} answers")
+
+
+def _store(paths: Paths) -> list[Check]:
+    """Nothing where a daemon could open it: one that runs says more of it."""
+    try:
+        look_at_store(paths.store)
+    except StoreError as problem:
+        return [Check("store file", ok=False, detail=str(problem), fix=problem.hint)]
+    return []
 
 
 def _lock(paths: Paths) -> Check:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hmac
 import os
 
-from fleettrio.api.callers import HARNESS_MARKS
+from fleettrio.api.processes import HARNESS_MARKS
 from fleettrio.clients.cli.connect import TOKEN_VARIABLE, try_connect
 from fleettrio.config import Paths
 from fleettrio.errors import ConfigError
-from fleettrio.identity import read_operator_token
+from fleettrio.keyfiles import read_operator_token
 
 __all__ = ("require_person",)
 

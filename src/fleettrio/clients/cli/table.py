@@ -9,12 +9,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from unicodedata import combining, east_asian_width
 
 import msgspec
 
-from fleettrio.local.sanitise import one_line
+from fleettrio.local.sanitise import one_line, unmarked
 
 __all__ = ("WIDTH", "at_time", "note", "print_error", "print_json", "print_table", "say", "span", "width")
 
@@ -24,7 +24,7 @@ _GAP = 2
 _LAST_COLUMN = 16
 """What the last column has at least, if it has so much to say."""
 _READABLE = 5
-"""What any other column has at least beside an address."""
+"""What any other column has at least beside those that are shown whole."""
 
 
 def width() -> int:
@@ -63,32 +63,75 @@ def print_json(facts: msgspec.Struct) -> None:
 
 
 def print_table(
-    headers: Sequence[str], rows: Iterable[Sequence[str]], *, indent: str = "", has_address: bool = False
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    indent: str = "",
+    whole: Collection[str] = (),
+    is_cut: bool = False,
+    is_wide: bool = False,
+    has_heading: bool = True,
 ) -> None:
     """A table of at most 80 columns. Cells are cleaned, cut and never read as markup; the last column wraps.
 
-    `has_address`: the first column is what a person or a program types back, so it is never cut; the others give way,
-    and those at the right are left out when nothing of them would remain. In a pipe no cell of such a table is cut.
+    `whole`: the columns that are never cut, as what a person or a program types back. When nothing readable of the
+    others would remain beside them, each row becomes a block of lines. `is_cut`: the last column is cut, too, so that
+    each row is one line. `is_wide`: in a pipe nothing is cut, however wide it gets.
     """
+    lines = [[one_line(cell, _CELL_LIMIT) for cell in row] for row in rows]
+    needs = [max(map(_cells, column)) for column in zip(headers, *lines, strict=True)]
+    rigid = [header in whole for header in headers]
+    least = [need if is_whole else min(need, _READABLE) for need, is_whole in zip(needs, rigid, strict=True)]
+    room = width() - len(indent)
+    gaps = _GAP * (len(headers) - 1)
+    if is_wide and not sys.stdout.isatty():
+        room = max(room, sum(needs) + gaps)
+    if whole and sum(least) + gaps > room:
+        _print_blocks(headers, lines, indent)
+        return
+    widths = _column_widths(needs, rigid, room - gaps)
+    for text in _rendered(headers, lines, widths, room, is_cut=is_cut, has_heading=has_heading):
+        print(f"{indent}{text}".rstrip())
+
+
+def _print_blocks(headers: Sequence[str], lines: Sequence[Sequence[str]], indent: str) -> None:
+    """A row as the first cell, and below it a line for each other one that says something."""
+    label = max(map(_cells, headers[1:]), default=0)
+    for first, *others in lines:
+        print(f"{indent}{first}")
+        for header, cell in zip(headers[1:], others, strict=True):
+            if cell not in ("", "-"):
+                start = f"{indent}  {header:<{label}}  "
+                print(_wrapped(start + cell, " " * len(start)))
+
+
+def _rendered(
+    headers: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    room: int,
+    *,
+    is_cut: bool,
+    has_heading: bool,
+) -> list[str]:
     # Imported here: most commands print no table, and rich is the largest import there is.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    lines = [[one_line(cell, _CELL_LIMIT) for cell in row] for row in rows]
     is_terminal = sys.stdout.isatty()
-    room = width() - len(indent)
-    if has_address and not is_terminal:
-        room = max(room, _needed([headers, *lines]))
-    elif has_address:
-        room = max(room, _needs([headers, *lines])[0])
-        shown = _columns_beside_address([headers, *lines], room)
-        headers, lines = headers[:shown], [line[:shown] for line in lines]
-    widths = _column_widths([headers, *lines], room, is_first_whole=has_address)
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold" if is_terminal else "")
-    for header, columns in zip(headers[:-1], widths, strict=True):
-        table.add_column(Text(header), width=columns, no_wrap=True, overflow="ellipsis")
-    table.add_column(Text(headers[-1]), overflow="fold")
+    table = Table(
+        show_header=has_heading,
+        box=None,
+        pad_edge=False,
+        padding=(0, _GAP, 0, 0),
+        header_style="bold" if is_terminal else "",
+    )
+    for place, (header, columns) in enumerate(zip(headers, widths, strict=True), 1):
+        is_wrapped = place == len(headers) and not is_cut
+        table.add_column(
+            Text(header), width=columns, no_wrap=not is_wrapped, overflow="fold" if is_wrapped else "ellipsis"
+        )
     for line in lines:
         table.add_row(*map(Text, line))
     console = Console(
@@ -101,42 +144,17 @@ def print_table(
     )
     with console.capture() as captured:
         console.print(table)
-    for text in captured.get().splitlines():
-        print(f"{indent}{text}".rstrip())
+    return captured.get().splitlines()
 
 
-def _column_widths(lines: Sequence[Sequence[str]], room: int, *, is_first_whole: bool) -> list[int]:
-    """Widths of all columns but the last: what they need, the widest ones giving way until the last has its room."""
-    widths = _needs(lines)
-    widths[-1] = min(_LAST_COLUMN, widths[-1])
-    room -= _GAP * (len(widths) - 1)
-    # The last one wraps, so it gives way only beside an address, which never does.
-    giving_way = range(1, len(widths)) if is_first_whole else range(len(widths) - 1)
+def _column_widths(needs: Sequence[int], rigid: Sequence[bool], room: int) -> list[int]:
+    """What the columns need, the widest ones giving way until the last has its room; it takes what is left."""
+    widths = [*needs[:-1], min(_LAST_COLUMN, needs[-1])]
+    # The last one wraps, so it gives way only beside columns that never do.
+    giving_way = [i for i in range(len(widths) - (not any(rigid))) if not rigid[i]]
     while sum(widths) > room and giving_way:
         widths[max(giving_way, key=widths.__getitem__)] -= 1
-    return widths[:-1]
-
-
-def _columns_beside_address(lines: Sequence[Sequence[str]], room: int) -> int:
-    """How many columns there is room for when the first is shown whole and each other one is readable."""
-    first, *others = _needs(lines)
-    room -= first
-    shown = 1
-    for need in others:
-        room -= _GAP + min(need, _READABLE)
-        if room < 0:
-            break
-        shown += 1
-    return shown
-
-
-def _needs(lines: Sequence[Sequence[str]]) -> list[int]:
-    """What each column needs to show its widest cell."""
-    return [max(_cells(cell) for cell in column) for column in zip(*lines, strict=True)]
-
-
-def _needed(lines: Sequence[Sequence[str]]) -> int:
-    return sum(need + _GAP for need in _needs(lines))
+    return [*widths[:-1], max(1, min(needs[-1], room - sum(widths[:-1])))]
 
 
 def at_time(wall_ms: int) -> str:
@@ -163,7 +181,11 @@ def _cells(text: str) -> int:
 
 
 def _wrapped(text: str, indent: str) -> str:
-    """Words on lines of at most `width()` columns; a word longer than a line is cut."""
+    """Words on lines of at most `width()` columns; a word longer than a line is cut.
+
+    Whatever they are, they are cleaned, and none of them begins a paragraph of its own.
+    """
+    text = unmarked(text).replace("\n", " ")
     room = width()
     lines: list[str] = []
     line = ""

@@ -1,53 +1,62 @@
-"""`send --wait`: stay until the answer, or the receipt, of what was just sent.
+"""`send --wait` and `ask`: stay until the answer, or the receipt, of what was just sent.
 
 Rules: the answer is confirmed only once it has left this process, so an answer that nobody saw is offered again.
-Stopping (Ctrl-C, --timeout) stops the waiting and never the message. Only bodies go to standard output.
+Stopping (Ctrl-C, --timeout) stops the waiting and never the message; a question is taken back. Only answers go to
+standard output: in a frame where an agent waits, else as they are. A question that is asked of the waiting one
+meanwhile is printed beside them, with the command that answers it, and the waiting goes on.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from fleettrio.api.schema import Confirm, InboxMessage, MessageView, Wait, Waited
-from fleettrio.clients.cli.body import emit, flush
+from fleettrio.clients.cli.body import emit, flush, marked, readable
 from fleettrio.clients.cli.progress import StateLine
-from fleettrio.clients.cli.table import note, print_error, print_json, span
+from fleettrio.clients.cli.table import at_time, note, print_error, print_json, say, span
 from fleettrio.clients.client import Client, ConnectionLost
+from fleettrio.errors import EXPIRED, FAILED, NO_BROKER, UNKNOWN, USAGE, WAITING
+from fleettrio.ids import short_id
 from fleettrio.local.sanitise import one_line
 
-__all__ = ("describe", "wait_for", "worst_exit")
+__all__ = ("Waiting", "describe", "wait_for", "worst_exit", "worst_of")
 
-STILL_WAITING = 6
-_UNKNOWN = 5
 _CALL_S = 50.0
 """The longest a `wait` call may take by contract."""
 _LIVE_CALL_S = 3.0
 """So often the state line is made new on a terminal."""
-_WORST_FIRST = (3, 8, 4, 5)
+_WORST_FIRST = (FAILED, NO_BROKER, USAGE, EXPIRED, UNKNOWN)
+_ORDERS = frozenset({"SPAWN", "STOP"})
+"""What is asked of a host. It has no answer, and its end is more than one word."""
 
 
 def worst_exit(messages: Iterable[MessageView]) -> int:
     """The exit code for several messages: that of the worst end; waiting is not an end."""
-    codes = {message.exit_code for message in messages}
+    return worst_of({message.exit_code for message in messages})
+
+
+def worst_of(codes: Collection[int]) -> int:
     return next((code for code in _WORST_FIRST if code in codes), 0)
 
 
 def describe(message: MessageView) -> str:
-    """One line about a message: recipient and state."""
+    """One line about a message: recipient and state. A broadcast counts its members, an order says what was done."""
+    if message.is_head or message.kind in _ORDERS:
+        return f"{one_line(message.recipient, 40)}: {one_line(message.sentence, 300)}"
     reason = f"({message.reason})" if message.reason else ""
     return f"{one_line(message.recipient, 40)}  {one_line(message.state + reason, 28)}"
 
 
 def wait_for(client: Client, sent: Sequence[MessageView], until: str, timeout_s: float, *, as_json: bool) -> int:
     """Wait for what was `sent`, print what comes, and return the exit code: 6 when something is still to come."""
-    wait = _Waiting(client, sent, until, as_json=as_json)
+    wait = Waiting(client, sent, until, as_json=as_json)
     try:
         wait.run(time.monotonic() + timeout_s)
     except KeyboardInterrupt:
         wait.line.clear()
-        note("stopped waiting; the message goes on")
+        note("stopped waiting; what was sent goes on")
     except ConnectionLost as problem:
         wait.line.clear()
         print_error(str(problem), problem.hint)
@@ -58,15 +67,29 @@ def wait_for(client: Client, sent: Sequence[MessageView], until: str, timeout_s:
     return wait.finish()
 
 
-class _Waiting:
+_Key = tuple[str, str]
+
+
+def _key(view: MessageView) -> _Key:
+    """A message to one recipient."""
+    return view.msg_id, view.gid
+
+
+class Waiting:
+    """One command that waits for what it sent; `finish` says how it ended."""
+
     def __init__(self, client: Client, sent: Sequence[MessageView], until: str, *, as_json: bool) -> None:
         self.line = StateLine()
         self._client = client
         self._until = until
         self._as_json = as_json
-        self._views = {view.msg_id: view for view in sent}
-        self._open = {view.msg_id for view in sent if not worst_exit([view])}
-        self._answered: set[str] = set()
+        self._views = {_key(view): view for view in sent}
+        self._open = {_key(view) for view in sent if not view.is_head and not worst_exit([view])}
+        self._told = {_key(view): describe(view) for view in sent}
+        """What stands above already."""
+        self._answered: set[_Key] = set()
+        self._given: set[_Key] = set()
+        """Those whose answer came to this command."""
         self._answers: list[InboxMessage] = []
         self._cursor = 0
         self._began = time.monotonic()
@@ -77,14 +100,18 @@ class _Waiting:
         while self._open and (left := deadline - time.monotonic()) > 0:
             self._show_state()
             limit = min(step, left)
-            waited: Waited = self._client.call("wait", Wait(sorted(self._open), self._until, limit), limit + 25.0)
+            ids = sorted({msg_id for msg_id, _ in self._open})
+            asked = Wait(ids, self._until, limit, framed=not self._as_json)
+            waited: Waited = self._client.call("wait", asked, limit + 25.0)
             before = len(self._open)
             self._take(waited)
             if waited.done and (self._until == "delivered" or len(self._open) == before):
                 self._open.clear()
 
     def _take(self, waited: Waited) -> None:
-        self._views.update((view.msg_id, view) for view in waited.messages)
+        if waited.questions:
+            self._show_questions(waited)
+        self._views.update((_key(view), view) for view in waited.messages)
         if waited.answers:
             self.line.clear()
             self._cursor = waited.cursor
@@ -93,11 +120,26 @@ class _Waiting:
                 for answer in waited.answers:
                     self._print_answer(answer)
                 self._confirm()
-        self._answered |= {answer.re for answer in waited.answers if answer.re is not None}
-        self._answered |= {view.msg_id for view in waited.messages if view.answered_by}
+        self._given |= {key for answer in waited.answers for key in self._views if self._is_answer(answer, key)}
+        self._answered |= self._given | {_key(view) for view in waited.messages if view.answered_by}
         self._open -= self._answered
         # Unknown and unconfirmed may still turn into an answer: only the daemon ends a wait for those.
-        self._open -= {view.msg_id for view in waited.messages if worst_exit([view]) not in (0, _UNKNOWN)}
+        self._open -= {_key(view) for view in waited.messages if worst_exit([view]) not in (0, UNKNOWN)}
+
+    def _show_questions(self, waited: Waited) -> None:
+        """On standard error: an answer is still waited for, and standard output is its own."""
+        self.line.clear()
+        for question in waited.questions:
+            who, until = one_line(question.sender, 140), at_time(question.expires_at)
+            note(f"{who} asks ({question.short}), and waits until {until}:")
+            print(question.framed or marked(question.body), file=sys.stderr)
+            note(f"answer: fleettrio answer {question.short} 'TEXT'")
+        sys.stderr.flush()
+        self._client.call("confirm", Confirm(waited.cursor))
+
+    def _is_answer(self, answer: InboxMessage, key: _Key) -> bool:
+        """Whether it answers what went to that recipient: a broadcast has one id for all of them."""
+        return answer.re == key[0] and (not self._views[key].to or answer.sender_gid == key[1])
 
     def _print_answer(self, answer: InboxMessage) -> None:
         after = span(time.monotonic() - self._began)
@@ -105,7 +147,16 @@ class _Waiting:
         last_words = ", its last words of that turn" if answer.auto else ""
         sys.stdout.flush()
         note(f"{answer.sender} answered after {after} ({answer.short}{last_words}{again}):")
-        emit(answer.body)
+        if answer.framed:
+            print(answer.framed)
+        elif len(self._views) == 1:
+            emit(answer.body)
+            return
+        else:  # several answers on one output: each under its author
+            print(f"── {one_line(answer.sender, 140)} ({answer.short})")
+            print(marked(answer.body))
+        if len(self._views) > 1:
+            print()
 
     def _confirm(self) -> None:
         """Tell the daemon that the answers have left this process."""
@@ -121,22 +172,41 @@ class _Waiting:
         """Say how it ended; the exit code."""
         views = list(self._views.values())
         if self._as_json:
-            print_json(Waited(not self._open, views, self._answers, self._cursor))
+            print_json(Waited(not self._open, views, readable(self._answers), self._cursor))
             if self._answers:
                 self._confirm()
-        failed = [view for view in views if view.msg_id not in self._answered and worst_exit([view])]
+        failed = [view for view in views if _key(view) not in self._answered and worst_exit([view])]
         for view in views:
-            if view in failed:
+            if view.to and not view.is_head:
+                self._say_member(view)
+            elif view in failed:
                 print_error(f"{view.short} to {view.recipient}: {view.sentence}", f"fleettrio show {view.short}")
-            elif view.msg_id in self._open:
+            elif _key(view) in self._open:
                 note(f"still waiting: {view.short} to {view.recipient}: {view.sentence}")
+            elif view.answered_by and self._until == "answer" and _key(view) not in self._given:
+                note(f"{view.recipient} answered, not to this command: fleettrio show {short_id(view.answered_by)}")
             elif self._until == "delivered" and not self._as_json:
-                print(f"{view.short}  {describe(view)}")
+                say(f"{view.short}  {describe(view)}", indent=" " * 10)
+            elif view.is_head and not self._as_json and self._told[_key(view)] != describe(view):
+                note(f"{view.short}  {describe(view)}")
         if self._open:
             self.say_how_to_look_later()
-        return worst_exit(failed) or (STILL_WAITING if self._open else 0)
+        return worst_exit(failed) or (WAITING if self._open else 0)
+
+    def _say_member(self, view: MessageView) -> None:
+        """One line below the broadcast; what did not arrive says why."""
+        if self._as_json:
+            return
+        line = f"  {describe(view)}"
+        if self._until == "delivered":
+            say(line, indent=" " * 10)
+        elif _key(view) not in self._answered:
+            note(line)
 
     def say_how_to_look_later(self) -> None:
-        for msg_id in sorted(self._open):
-            view = self._views[msg_id]
-            note(f"hint: fleettrio show {view.short}; the answer later: fleettrio inbox --take --from {view.recipient}")
+        for view in {view.msg_id: view for key, view in self._views.items() if key in self._open}.values():
+            hint = f"hint: fleettrio show {view.short}"
+            if view.kind not in _ORDERS:
+                sender = "" if view.to else f" --from {view.recipient}"
+                hint += f"; the answer later: fleettrio inbox --take{sender}"
+            note(hint)

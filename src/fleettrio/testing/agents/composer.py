@@ -4,10 +4,11 @@ Rules: a bracketed paste is one piece of text, Enter submits, a line feed from t
 `--paste` the program asks for no brackets, and every line end submits, as in any program that reads lines.
 
 At a dialog pasted text is lost, and Enter allows. While it works, Enter queues. From outside: SIGUSR1 opens the dialog,
-SIGUSR2 ends the work (or the dialog).
+SIGURG begins work, SIGUSR2 ends the work (or the dialog).
 
 The log has one JSON object a line: `{"event": …}` with `turn` (`text`), `queued`, `ignored` (an Enter), `lost` (a
-paste), `allowed`, `begun` and `ended`. A text is exact: `text.encode("utf-8", "surrogateescape")` gives the bytes back.
+paste), `allowed`, `draft` (`text`, at each change), `begun` and `ended`. A text is exact:
+`text.encode("utf-8", "surrogateescape")` gives the bytes back. Every byte that the terminal gave is in FILE.raw.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ import select
 import signal
 import sys
 import termios
+import time
 import tty
+from collections.abc import Sequence
 from typing import BinaryIO
 
 PASTE_BEGIN, PASTE_END = b"\x1b[200~", b"\x1b[201~"
+NAMED_ENTER = b"\x1b[13u"
+"""What some terminals send for Enter by its name to a program that knows it; this one does not."""
 RULE = "─" * 40
 SHOWN_LINES = 6
 FOLDED_ABOVE = 12
@@ -35,7 +40,7 @@ _token = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|[^\x00-\x1f\x7f]+|[\x00-\x1f\x7f]
 class Composer:
     """The state of the program: a mode, a composer, a history."""
 
-    def __init__(self, options: argparse.Namespace, log: BinaryIO) -> None:
+    def __init__(self, options: argparse.Namespace, log: BinaryIO, raw: BinaryIO | None = None) -> None:
         self.options = options
         self.mode: str = options.mode
         self.draft: bytes = options.draft.encode()
@@ -44,14 +49,20 @@ class Composer:
         self.history: list[str] = []
         self.turns = 0
         self._log = log
+        self._raw = raw
         self._pending = b""
+        self._noted = self.draft
+        self._pasted_at = 0.0
+        self.swallow_under_s = 0.0
 
     def note(self, event: str, **fields: object) -> None:
-        self._log.write(json.dumps({"event": event, **fields}).encode() + b"\n")
+        self._log.write(json.dumps({"event": event, "at": time.time(), **fields}).encode() + b"\n")
         self._log.flush()
 
     def feed(self, data: bytes) -> None:
         """Takes what the terminal gave; an unfinished paste waits for its end."""
+        if self._raw is not None:
+            self._raw.write(data)
         self._pending += data
         while self._pending:
             if self._pending.startswith(PASTE_BEGIN):
@@ -67,17 +78,26 @@ class Composer:
             self._pending = self._pending[match.end() :]
             self._key(match[0])
 
+    def note_draft(self) -> None:
+        """What stands in the composer now, if it changed."""
+        if self.draft != self._noted:
+            self._noted = self.draft
+            self.note("draft", text=self.draft.decode("utf-8", "surrogateescape"))
+
     def _paste(self, block: bytes) -> None:
         if self.mode == "dialog":
             self.note("lost", size=len(block))
         else:
             self.draft += block
+            self._pasted_at = time.monotonic()
         if self.options.dialog_on_paste:
             self.mode = "dialog"
 
     def _key(self, key: bytes) -> None:
         if key == b"\r" or (key == b"\n" and not self.options.paste):
             self._enter()
+        elif key == NAMED_ENTER:
+            self.note("ignored")
         elif self.mode != "dialog" and (key == b"\n" or key[0] >= 0x20):
             self.draft += key
 
@@ -90,6 +110,9 @@ class Composer:
             self.note("ignored")
             if self.options.swallow_as == "line":
                 self.draft += b"\n"
+        elif time.monotonic() - self._pasted_at < self.swallow_under_s:
+            self.note("ignored")
+            self.draft += b"\n"
         elif not self.draft.strip():
             self.note("ignored")
         elif self.mode == "working":
@@ -117,12 +140,12 @@ class Composer:
     def screen(self) -> list[str]:
         head = ["stand-in agent", *self.history[-5:]]
         if self.mode == "dialog":
-            return [*head, "Allow it to go on?", "❯ 1. Yes", "  2. No"]
+            return [*head, "Allow it to go on?", f"{self.options.glyph} 1. Yes", "  2. No"]
         busy = ["✻ Working…"] if self.mode == "working" else []
         lines = self.draft.decode("utf-8", "replace").split("\n")
         if len(lines) > FOLDED_ABOVE:
             lines = [f"[pasted {len(lines)} lines]"]
-        shown = ["❯ " + lines[0], *("  " + line for line in lines[1:SHOWN_LINES])]
+        shown = [f"{self.options.glyph} {lines[0]}", *("  " + line for line in lines[1:SHOWN_LINES])]
         # Without brackets it is a plain line program: the cursor stays at the end of what is typed.
         return [*head, *busy, RULE, *shown, RULE] if self.options.paste else [*head, *busy, *shown]
 
@@ -143,6 +166,8 @@ def run(composer: Composer, wake: int) -> None:
             for number in os.read(wake, 64):
                 if number == signal.SIGUSR1:
                     composer.mode = "dialog"
+                elif number == signal.SIGURG:
+                    composer.mode = "working"
                 elif number == signal.SIGUSR2:
                     composer.rest()
         if 0 in ready:
@@ -150,9 +175,11 @@ def run(composer: Composer, wake: int) -> None:
             if not data or data == b"\x04":
                 return
             composer.feed(data)
+        composer.note_draft()
 
 
-def main() -> None:
+def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """How the composer behaves, from these arguments or those of the program."""
     parser = argparse.ArgumentParser(description="a composer in a terminal that stands in for an agent")
     parser.add_argument("--log", required=True, help="file for the events, one JSON object a line")
     parser.add_argument("--paste", action=argparse.BooleanOptionalAction, default=True, help="ask for bracketed paste")
@@ -161,19 +188,28 @@ def main() -> None:
     parser.add_argument("--hold", action="store_true", help="a turn lasts until SIGUSR2")
     parser.add_argument("--swallow", type=int, default=0, help="so many times Enter does not submit")
     parser.add_argument("--swallow-as", choices=("nothing", "line"), default="nothing", help="what such an Enter does")
+    parser.add_argument(
+        "--swallow-under", type=int, default=0, metavar="MS", help="an Enter so soon is part of the paste"
+    )
+    parser.add_argument("--glyph", default="❯", help="what its prompt begins with")
     parser.add_argument("--dialog-on-paste", action="store_true", help="a dialog opens as soon as text was pasted")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    options = read_options()
     wake, wake_in = os.pipe()
     os.set_blocking(wake_in, False)
     signal.set_wakeup_fd(wake_in)
-    for number in (signal.SIGUSR1, signal.SIGUSR2):
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGURG):
         signal.signal(number, lambda *_: None)
     before = termios.tcgetattr(0)
     tty.setraw(0, termios.TCSANOW)
     try:
         sys.stdout.write("\x1b[?2004h" if options.paste else "")
-        with open(options.log, "ab") as log:
-            composer = Composer(options, log)
+        with open(options.log, "ab") as log, open(f"{options.log}.raw", "ab", buffering=0) as raw:
+            composer = Composer(options, log, raw)
+            composer.swallow_under_s = options.swallow_under / 1000
             composer.note("begun", pid=os.getpid())
             run(composer, wake)
             composer.note("ended", turns=composer.turns)

@@ -23,9 +23,10 @@ import trio
 
 import fleettrio
 
-__all__ = ("StandIn", "TmuxRoom", "composer", "until")
+__all__ = ("StandIn", "TmuxRoom", "composer", "harness", "until")
 
-BOUND_S = 30.0
+BOUND_S = 90.0
+"""Catches what hangs; a machine that is busy with other things takes its time."""
 SOURCE = str(Path(fleettrio.__file__).resolve().parent.parent)
 
 T = TypeVar("T")
@@ -41,15 +42,21 @@ async def until(what: str, find: Callable[[], T]) -> T:
     raise AssertionError(f"not within {BOUND_S:.0f} s: {what}")
 
 
-def composer(log: Path, *options: str) -> list[str]:
-    """The command line of a composer that writes its events to `log`."""
-    argv = ["env", f"PYTHONPATH={SOURCE}", sys.executable, "-m", "fleettrio.testing.agents.composer"]
+def composer(log: Path, *options: str, program: str = "composer") -> list[str]:
+    """The command line of a composer, or another program beside it, that writes its events to `log`."""
+    argv = ["env", f"PYTHONPATH={SOURCE}", sys.executable, "-m", f"fleettrio.testing.agents.{program}"]
+    return [*argv, "--log", str(log), *options]
+
+
+def harness(name: str, log: Path, *options: str) -> list[str]:
+    """The command line of a stand-in for the harness `name` (`claude`, `codex`), with hooks."""
+    argv = ["env", f"PYTHONPATH={SOURCE}", sys.executable, "-m", "fleettrio.testing.agents.harness", name]
     return [*argv, "--log", str(log), *options]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StandIn:
-    """One composer in a pane (`fleettrio.testing.agents.composer`)."""
+    """A composer in a pane (`fleettrio.testing.agents.composer`), or a harness (`….harness`)."""
 
     pane: str
     target: str
@@ -65,12 +72,21 @@ class StandIn:
         """The exact texts of its turns."""
         return [event["text"] for event in self.events("turn")]
 
+    def raw(self) -> bytes:
+        """Every byte that its terminal gave it."""
+        file = self.log.with_name(f"{self.log.name}.raw")
+        return file.read_bytes() if file.exists() else b""
+
     def open_dialog(self) -> None:
         os.kill(self.pid, signal.SIGUSR1)
 
     def finish(self) -> None:
         """End its work, or its dialog."""
         os.kill(self.pid, signal.SIGUSR2)
+
+    def use_tool(self) -> None:
+        """A harness only: its hooks before and after a tool run."""
+        os.kill(self.pid, signal.SIGRTMIN)
 
     @property
     def pid(self) -> int:
@@ -109,22 +125,31 @@ class TmuxRoom:
         )
         return done.stdout.strip()
 
-    def run(self, argv: Sequence[str]) -> str:
+    def run(self, argv: Sequence[str], cwd: Path | None = None) -> str:
         """Start a program in a pane of its own (110 by 40); the pane's id."""
-        return self.tmux("new-window", "-d", "-P", "-F", "#{pane_id}", shlex.join(argv))
+        place = ("-c", str(cwd)) if cwd else ()
+        return self.tmux("new-window", "-d", "-P", "-F", "#{pane_id}", *place, shlex.join(argv))
 
-    def place(self, *options: str) -> StandIn:
-        """A composer with these options, not on the screen yet."""
+    def place(self, *options: str, program: str = "composer") -> StandIn:
+        """A composer (or `program`) with these options, not on the screen yet."""
         log = self.folder / f"{secrets.token_hex(4)}.jsonl"
-        pane = self.run(composer(log, *options))
+        pane = self.run(composer(log, *options, program=program))
         return StandIn(pane, f"{self.socket}:{pane}", log)
 
-    async def start(self, *options: str) -> StandIn:
-        """A composer with these options, once it is on the screen."""
-        agent = self.place(*options)
+    async def start(self, *options: str, program: str = "composer") -> StandIn:
+        """A composer (or `program`) with these options, once it is on the screen."""
+        agent = self.place(*options, program=program)
         pane = agent.pane
         await until("the stand-in agent is on the screen", lambda: "stand-in agent" in self.screen(pane))
         return agent
+
+    async def start_harness(self, name: str, *options: str, home: Path, **env: str) -> StandIn:
+        """A stand-in for the harness `name` with these options and its files below `home`, once it is on the screen."""
+        log = self.folder / f"{secrets.token_hex(4)}.jsonl"
+        more = [f"{key}={value}" for key, value in {"HOME": str(home), **env}.items()]
+        pane = self.run(["env", *more, *harness(name, log, *options)])
+        await until("the stand-in agent is on the screen", lambda: "stand-in agent" in self.screen(pane))
+        return StandIn(pane, f"{self.socket}:{pane}", log)
 
     def screen(self, pane: str) -> str:
         return self.tmux("capture-pane", "-p", "-t", pane)

@@ -1,0 +1,1 @@
+"""What harnesses tell by their hooks, and what they are told: a dialect each, one meaning."""
