@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PURE := .venv-pure
 FAST := src/fleettrio/_fast.pyx $(wildcard src/fleettrio/_fast_parts/*.pxi)
-PYTEST := $(BIN)/python -m pytest -p tests.plugins.layers
+TEST := bash scripts/test.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo test test-pure check format docs faults panes inspector sim mutants gate peers bench lock clean
@@ -22,11 +22,11 @@ $(READY): requirements.lock pyproject.toml setup.py $(FAST) scripts/dev.sh
 demo: dev ## run the main stories on two hosts of this machine
 	@$(BIN)/fleettrio demo
 
-# Four at a time on two cores: most of them wait for processes. The simulation only computes.
+# Four at a time on two cores: most of them wait for processes. The simulation only computes: it gets no second try.
 test: dev ## run all tests, with the real broker and tmux
-	$(PYTEST) -n 4 --dist loadfile tests --ignore tests/faults --ignore tests/sim
-	$(PYTEST) -n 2 -o faulthandler_timeout=900 tests/sim
-	$(PYTEST) -n 3 --dist loadfile tests/faults
+	$(TEST) $(BIN)/python -n 4 --dist loadfile tests --ignore tests/faults --ignore tests/sim
+	$(BIN)/python -m pytest -p tests.plugins.layers -n 2 -o faulthandler_timeout=900 tests/sim
+	$(TEST) $(BIN)/python -n 3 --dist loadfile tests/faults
 
 test-pure: dev ## the same in a fresh environment built without a compiler
 	@bash scripts/test-pure.sh $(PURE)

@@ -51,8 +51,7 @@ assert _accel.IMPLEMENTATION == "pure", _accel.IMPLEMENTATION
 print(f"pure-Python installation in {folder}")
 PYTHON
 export FLEETTRIO_EXPECT=pure
-"$pure/bin/python" -m pytest -p tests.plugins.layers -n 3 --dist loadfile tests --ignore tests/faults \
-  --ignore tests/sim
+bash scripts/test.sh "$pure/bin/python" -n 3 --dist loadfile tests --ignore tests/faults --ignore tests/sim
 # The rules are the same ones: fewer worlds than `make test`, which has the time.
 FLEETTRIO_SIM_SEEDS=125 "$pure/bin/python" -m pytest -p tests.plugins.layers -n 2 -o faulthandler_timeout=900 tests/sim
-"$pure/bin/python" -m pytest -p tests.plugins.layers -n 3 --dist loadfile tests/faults
+bash scripts/test.sh "$pure/bin/python" -n 3 --dist loadfile tests/faults

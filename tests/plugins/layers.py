@@ -2,6 +2,9 @@
 
 A layer is a folder below `tests`. The run fails when one of them ran nothing, and when a test was skipped that is not
 on the list below: a test that did not run has shown nothing, and nobody reads the lines that say so.
+
+Which tests failed goes to the file that FLEETTRIO_FAILED names, a line each, for `scripts/test.sh`; none where the run
+itself was not whole, for which there is no second try.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ if sys.platform != "linux" or os.geteuid() != 0:
 if sys.platform != "linux":
     MAY_SKIP |= {"tests/store/test_store_file.py::test_filesystem_of"}  # reads Linux's table of mounts
 IS_PURE = os.environ.get("FLEETTRIO_EXPECT") == "pure"
+FAILED = os.environ.get("FLEETTRIO_FAILED", "")
 NO_CASES = "[NOTSET]"
 """How pytest names a test without a single case: one over the compiled twin, where that was left out on purpose."""
 
@@ -37,6 +41,7 @@ class Layers:
     def __init__(self, asked: Iterable[Path], ignored: Iterable[Path]) -> None:
         self.ran: Counter[str] = Counter()
         self.skipped: list[str] = []
+        self.failed: dict[str, None] = {}
         layers = {file.relative_to(TESTS).parts[0] for file in TESTS.glob("*/**/test_*.py")}
         self.expected = {
             layer
@@ -47,6 +52,8 @@ class Layers:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         layer = Path(report.nodeid.split("::", 1)[0]).parts[1]
+        if report.failed:
+            self.failed[report.nodeid] = None
         if report.skipped:
             if report.nodeid not in MAY_SKIP and not (IS_PURE and report.nodeid.endswith(NO_CASES)):
                 self.skipped.append(report.nodeid)
@@ -65,6 +72,8 @@ class Layers:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if (self.silent or self.skipped) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if FAILED and not (self.silent or self.skipped):
+            Path(FAILED).write_text("".join(f"{nodeid}\n" for nodeid in self.failed))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("tests per layer")

@@ -151,13 +151,14 @@ def test_outside_tmux_a_session_is_made_and_shown_and_left_running(desk: Desk) -
 
 def test_codex_gets_its_hooks_its_tools_and_a_server_of_its_own(desk: Desk) -> None:
     started = desk.host.ok("codex", "--name", "c", "--detach", "--json", "--", "--model", "m", cwd=desk.work).json()
-    words = words_of(started["pid"])
+    agent = desk.wait_agent("c")
+    desk.wait_up(agent)  # before, its process is still the one that is about to become codex
+    assert agent.pid == started["pid"]
+    words = words_of(agent.pid)
     assert words[-2:] == ["--model", "m"]
     assert "--no-daemon" in words
     assert "--dangerously-bypass-hook-trust" not in words
     assert {"hooks.Stop", "hooks.state", "mcp_servers.fleet"} <= {word.partition("=")[0] for word in words}
-    agent = desk.wait_agent("c")
-    desk.wait_up(agent)
     desk.host.ok("send", "c", "a word for codex")
     desk.wait_saw(agent, "a word for codex")
 
