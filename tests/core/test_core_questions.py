@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from fleettrio.api.sentences import sent_sentence
 from fleettrio.core import actions as do
 from fleettrio.core.arrivals import known_leaf
 from fleettrio.core.calls import Offered
 from fleettrio.core.events import Event, Loaded, LoadFailed
+from fleettrio.core.notices import MOST_IN_ONE
+from fleettrio.core.recalled import PER_HOST
 from fleettrio.ids import Leaf
 from fleettrio.wire.envelope import Kind
 from tests.core.builders import Host, World, pair, told
@@ -194,6 +197,55 @@ def test_the_trace_of_a_recall_lives_no_longer_than_a_message_may() -> None:
     beta.get(question(Kind.RECALL, alpha, beta, (parsed.envelope.msg_id, beta.gid("worker"), parsed.leaf)))
     row = beta.row(parsed.envelope.msg_id, "worker")
     assert row.expires_at <= beta.clock.wall + 14 * 86_400_000
+
+
+def flood(sender: Host, to: Host) -> None:
+    """`sender` calls back what never was, until no more of it is kept."""
+    for _ in range(PER_HOST.at_once // MOST_IN_ONE + 1):
+        never = [(sender.new_id(), to.gid("worker"), OTHER) for _ in range(MOST_IN_ONE)]
+        to.get(question(Kind.RECALL, sender, to, *never))
+
+
+def test_what_one_host_calls_back_before_it_came_is_bounded_and_nothing_false_is_promised_over_that() -> None:
+    world = World("alpha", "beta", "gamma")
+    world.open()
+    alpha, beta, gamma = world.hosts
+    here, _ = brief(alpha, beta)
+    flood(alpha, beta)
+    assert len(beta.ledger) == PER_HOST.at_once + 1
+    late = by_hand(alpha, "lead", beta.gid("worker"))
+    asked = question(Kind.RECALL, alpha, beta, (late.envelope.msg_id, beta.gid("worker"), late.leaf))
+    assert told(beta.get(asked)) == [
+        "load",
+        "ack",
+        "note recall recall-limit",
+        "publish OUTCOME alpha absent(recall-limit)",
+    ]
+    assert told(beta.get(late))[:2] == ["commit waiting", "ack"]
+    row = beta.row(here, "worker")
+    assert told(beta.get(question(Kind.RECALL, alpha, beta, (*row.key, row.leaf))))[-2:] == [
+        "publish OUTCOME alpha recalled",
+        "ack",
+    ]  # what is here needs no room
+    other = (gamma.new_id(), beta.gid("worker"), OTHER)
+    assert "record recalled" in told(beta.get(question(Kind.RECALL, gamma, beta, other)))
+
+
+def test_a_take_back_over_the_bound_is_told_to_its_sender_and_goes_through_later() -> None:
+    world, alpha, beta = pair()
+    flood(alpha, beta)
+    msg_id = alpha.send("worker@beta")
+    (publish,) = alpha.taken()
+    alpha.hand(publish)
+    alpha.verdict(publish)  # and it lies at the broker
+    alpha.cancel(msg_id)
+    world.settle()
+    said = sent_sentence(alpha.sent(msg_id), "worker@beta", alpha.gateway, alpha.clock.wall)
+    assert (alpha.fate(msg_id), said[:32]) == ("confirmed", "called back, but beta has not go")
+    alpha.wait(PER_HOST.every_ms / 1000)
+    world.settle()
+    assert alpha.fate(msg_id) == "recalled"
+    assert told(beta.get(alpha.signed(publish))) == ["ack"]
 
 
 def test_a_query_is_answered_with_the_row_and_changes_nothing() -> None:

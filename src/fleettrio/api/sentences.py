@@ -13,9 +13,10 @@ from fleettrio.api.refused import why_refused
 from fleettrio.core.claims import split_key
 from fleettrio.core.gateway import Gateway
 from fleettrio.core.pauses import ALL
+from fleettrio.core.recalled import RECALL_LIMIT
 from fleettrio.core.rows import ANSWERED, AUTO, CALL, InboxRow, InboxState, SentRow, SentState
 from fleettrio.core.rows import ENDED as ENDED_TURN
-from fleettrio.core.said import REFUSED
+from fleettrio.core.said import REFUSED, WAITING_STATES
 from fleettrio.ids import Gid, HostId, WallMs, short_id
 from fleettrio.wire.envelope import Kind, decode_envelope
 from fleettrio.wire.gids import is_trace_id
@@ -28,7 +29,7 @@ __all__ = ("inbox_sentence", "paused_words", "sent_sentence")
 def sent_sentence(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str:
     if row.answered_by:
         return f"{recipient} answered it" + (" with the last words of its turn" if row.answer == AUTO else "")
-    if (own := _OWN_WORDS.get(row.kind)) and (sentence := own(row, recipient)):
+    if sentence := _own_words(row, recipient, gateway):
         return sentence
     match row.state:
         case SentState.ACCEPTED | SentState.WRITTEN:
@@ -118,6 +119,15 @@ _OWN_WORDS: Mapping[str, Callable[[SentRow, str], str]] = {
     Kind.COORD: _lead_sentence,
 }
 """Kinds that have words of their own for some of their states."""
+
+
+def _own_words(row: SentRow, recipient: str, gateway: Gateway) -> str:
+    """What is said of some alone; empty where it is as with any message."""
+    if row.state in WAITING_STATES and gateway.outbox.view_note(row.key) == RECALL_LIMIT:
+        why = f"{row.to_host} has not got it, and keeps no more of what this host calls back for now"
+        return f"called back, but {why}: it is delivered if it comes first; it is called back again by itself"
+    own = _OWN_WORDS.get(row.kind)
+    return own(row, recipient) if own else ""
 
 
 def _held(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from fleettrio.core.actions import Action, Record
+from fleettrio.core.actions import Action, Note, Record
 from fleettrio.core.compose import Identity, control
 from fleettrio.core.inbox import Inbox
 from fleettrio.core.intake import LEDGER_LOST
@@ -19,7 +19,8 @@ from fleettrio.core.link import ForControl, Link
 from fleettrio.core.lookups import LookUps
 from fleettrio.core.notices import MOST_IN_ONE, fate_of
 from fleettrio.core.outbox import PARTLY, Outbox
-from fleettrio.core.recalled import as_told, is_trace, leaf_for, trace
+from fleettrio.core.rates import Buckets
+from fleettrio.core.recalled import PER_HOST, RECALL_LIMIT, as_told, is_trace, leaf_for, trace
 from fleettrio.core.roster import Roster
 from fleettrio.core.rows import InboxRow, InboxState, SentRow
 from fleettrio.core.rules import TimerRules
@@ -57,6 +58,7 @@ class Fates:
         self._inbox = inbox
         self._outbox = outbox
         self._lookups = lookups
+        self._traces = Buckets(PER_HOST)
         self.held: Callable[[InboxRow], str] = lambda row: row.held
         """Why a message waits although its agent could take it."""
         self.timer_rules: TimerRules = {
@@ -150,6 +152,9 @@ class Fates:
                 row = self._theirs(a, found, host)
                 is_free = found is None or (row is None and _may_be_marked(found, host))
                 if is_free and not self._is_before_birth(a, host):
+                    if not self._traces.take(host, now.wall):
+                        fates.append(self._fate(a, None, host, now, RECALL_LIMIT))
+                        continue
                     key, leaf = (MsgId(a.msg_id), Gid(a.gid)), Leaf(a.leaf)
                     row = trace(found, *key, leaf, host, WallMs(a.expires_at), trace_id, now)
                     self._inbox.ledger.recent.put(key, row)
@@ -159,6 +164,9 @@ class Fates:
                     row, more = self._inbox.recall(row, now)
                     actions += more
                 fates.append(self._fate(a, row, host, now))
+            if over := sum(fate.reason == RECALL_LIMIT for fate in fates):
+                text = f"it calls back more than can be kept: {over} may still be delivered"
+                actions.append(Note("recall", None, None, trace_id, host, RECALL_LIMIT, text, alarm=True))
             return [*actions, *self._answer(host, trace_id, fates, now)]
 
         return self._lookups.look_up([(MsgId(a.msg_id), Gid(a.gid)) for a in asked], (), then, now)
@@ -174,7 +182,7 @@ class Fates:
     def _is_before_birth(self, asked: QuestionItem, host: HostId) -> bool:
         return self._inbox.intake.is_before_birth(msg_id_wall_ms(MsgId(asked.msg_id)), host)
 
-    def _fate(self, asked: QuestionItem, row: InboxRow | None, host: HostId, now: Now) -> Fate:
+    def _fate(self, asked: QuestionItem, row: InboxRow | None, host: HostId, now: Now, why_absent: str = "") -> Fate:
         if row is not None:
             row = msgspec.structs.replace(row, held=self.held(row))
             return fate_of(row, takes=self._roster.takes(row.gid))
@@ -184,7 +192,7 @@ class Fates:
             gid=asked.gid,
             leaf=asked.leaf,
             state=str(InboxState.UNCONFIRMED) if lost else "absent",
-            reason=LEDGER_LOST if lost else "",
+            reason=LEDGER_LOST if lost else why_absent,
             detail="",
             via="",
             at=now.wall,

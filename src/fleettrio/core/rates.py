@@ -1,4 +1,4 @@
-"""How fast messages land: buckets that delay and never refuse.
+"""How fast messages land, and how many may be called back before they come: buckets that delay.
 
 A bucket is one moment: up to when what landed has used it up. A message fits when that moment, less what may come at
 once, is not after the time that was signed with it. So a backlog that was written over an hour lands at once, and one
@@ -37,7 +37,7 @@ class Buckets:
         self._used_until: OrderedDict[Hashable, int] = OrderedDict()
 
     def free_at(self, name: Hashable, ts: WallMs) -> WallMs:
-        """The moment, by the clock that signed `ts`, from which on a message of `ts` fits."""
+        """The moment, by the clock of `ts`, from which on a message of `ts` fits."""
         ahead = (self._pace.at_once - 1) * self._pace.every_ms
         return WallMs(max(self._used_until.get(name, 0) - ahead, ts))
 
@@ -47,3 +47,10 @@ class Buckets:
         self._used_until.move_to_end(name)
         if len(self._used_until) > MOST:
             self._used_until.popitem(last=False)
+
+    def take(self, name: Hashable, now: WallMs) -> bool:
+        """Use it, if something fits now."""
+        if self.free_at(name, now) > now:
+            return False
+        self.use(name, now)
+        return True

@@ -6,18 +6,25 @@ Rules:
    traces of several hosts stand beside each other in one row: none takes away another one's promise, and each stands
    in the way of its own host's message alone.
 3. A message that is here, or was, is no trace: nobody but its own host has a say in it.
+4. What one host may leave behind is bounded (`PER_HOST`). Over it nothing is promised: the message is `absent`, and
+   lands when it comes. Whoever called it back does so again, as for any that is not settled.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from fleettrio.core.rates import Pace
 from fleettrio.core.rows import InboxRow, InboxState
 from fleettrio.ids import Gid, HostId, Leaf, MsgId, Now, TraceId, WallMs
 from fleettrio.wire.envelope import Kind, longest_lifetime_ms
 
-__all__ = ("as_told", "is_trace", "leaf_for", "trace")
+__all__ = ("PER_HOST", "RECALL_LIMIT", "as_told", "is_trace", "leaf_for", "trace")
 
+PER_HOST = Pace(at_once=4_096, every_ms=120_000)
+"""Traces: more than an honest host calls back after a day without the broker, and few enough to keep of each."""
+RECALL_LIMIT = "recall-limit"
+"""Why a message that has not come is not marked as called back."""
 _BETWEEN = ", "
 
 
