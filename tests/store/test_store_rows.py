@@ -204,7 +204,7 @@ async def test_a_reply_goes_to_the_newest_that_wants_one_and_never_to_an_answer(
     assert (await store.last_to_reply(WORKER)).seq == 5  # type: ignore[union-attr]
 
 
-async def test_find_takes_an_ending_of_at_least_four(store: Store) -> None:
+async def test_find_takes_an_ending_else_a_beginning_of_at_least_four(store: Store) -> None:
     twin = MsgId("01979c00-ffff-7000-8000-0000cafe0001")
     await store.submit(
         [commit(0xCAFE0001), commit(0xBEEF0001), commit(7, msg_id=twin), RecordSent(sent_row(0xCAFE0001))], NOW
@@ -215,19 +215,26 @@ async def test_find_takes_an_ending_of_at_least_four(store: Store) -> None:
     assert len((await store.find("0001"))[0]) == 3
     assert len((await store.find("EF0001"))[0]) == 1
     assert len((await store.find(twin))[0]) == 1
+    assert [row.msg_id for row in (await store.find(twin[:11].upper()))[0]] == [twin]
+    begin_and_end = commit(8, msg_id=MsgId("01979c00-0000-7000-8000-000001979c00"))
+    assert len((await store.find("01979c00"))[0]) == 3
+    await store.submit([begin_and_end], NOW).done()
+    assert [row.msg_id for row in (await store.find("01979c00"))[0]] == [begin_and_end.row.msg_id]
     with pytest.raises(StoreError):
         await store.find("\ud800abcd")
     for nothing in ("001", "", "%001", "____", "1" + twin):
         assert await store.find(nothing) == ([], [])
 
 
-async def test_by_trace_takes_an_ending(store: Store) -> None:
+async def test_by_trace_takes_an_ending_else_a_beginning(store: Store) -> None:
     other = TraceId("00" * 15 + "36")
     await store.submit([commit(1), commit(2, trace_id=other), RecordSent(sent_row(3))], NOW).done()
     inbox, sent = await store.by_trace(TRACE)
     assert [row.seq for row in inbox] == [1]
     assert [row.msg_id for row in sent] == [msg_id(3)]
     assert [row.seq for row in (await store.by_trace("0036"))[0]] == [2]
+    inbox, sent = await store.by_trace(TRACE[:8])
+    assert ([row.seq for row in inbox], [row.msg_id for row in sent]) == ([1], [msg_id(3)])
 
 
 async def test_an_idempotency_key_stands_for_its_first_messages(store: Store) -> None:
@@ -421,10 +428,12 @@ async def test_each_table_has_a_column_per_field(store: Store) -> None:
         (q._LAST_IN, "ledger_put_in"),
         (q._LAST_IN, "ledger_open"),
         (q._LAST_TO_REPLY, "ledger_put_in"),
-        (q._IN_ENDING, "ledger_came"),
-        (q._OUT_ENDING, "outbox_ts"),
-        (q._IN_TRACE, "ledger_keep"),
-        (q._OUT_TRACE, "outbox_ts"),
+        (q._OF_MESSAGE[0][0], "ledger_came"),
+        (q._OF_MESSAGE[0][1], "outbox_ts"),
+        (q._OF_TRACE[0][0], "ledger_keep"),
+        (q._OF_TRACE[0][1], "outbox_ts"),
+        (q._OF_TRACE[1][0], "ledger_keep"),
+        (q._OF_TRACE[1][1], "outbox_ts"),
         (journal._JOURNAL_OF_TRACE[0], "outbox_ts"),
         (journal._JOURNAL_OF_TRACE[1], "ledger_keep"),
         (journal._JOURNAL_OF_TRACE[2], "journal_trace"),
@@ -438,7 +447,7 @@ async def test_queries_use_their_index(store: Store, sql: str, index: str) -> No
 async def test_writing_and_pruning_use_their_index(store: Store) -> None:
     assert "ledger_keep" in plan(store.path, pruning._OLD_INBOX)
     assert "outbox_ts" in plan(store.path, pruning._DROP_SENT)
-    for sql in (q._KNOWN, q._IN_WHOLE, q._OUT_WHOLE, *journal._JOURNAL_OF_MESSAGES[:2], LEDGER.change((True,))):
+    for sql in (q._KNOWN, *q._WHOLE, *q._OF_MESSAGE[1], *journal._JOURNAL_OF_MESSAGES[:2], LEDGER.change((True,))):
         assert "PRIMARY KEY" in plan(store.path, sql)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ def test_0_is_done_and_2_is_usage(fleet: Fleet, beta_reader: str) -> None:
     assert alpha.cli("send").code == 2
     assert alpha.cli("sned", "reader@beta", "x").code == 2
     assert "did you mean 'send'" in alpha.cli("sned", "reader@beta", "x").err
+
+
+def test_the_beginning_of_an_id_does_where_it_is_the_only_one(fleet: Fleet, beta_reader: str) -> None:
+    alpha = fleet["alpha"]
+    sent = [alpha.ok("send", "reader@beta", "hello", "--json").json()["messages"][0] for _ in range(2)]
+    assert alpha.ok("trace", sent[0]["trace_id"][:12], "--json").json()["trace_id"] == sent[0]["trace_id"]
+    shared = os.path.commonprefix([message["msg_id"] for message in sent])
+    for command in ("trace", "show"):
+        assert sent[1]["short"] in alpha.ok(command, sent[1]["msg_id"][:-1]).text
+        several = alpha.cli(command, shared)
+        assert several.code == 2
+        assert all(message["short"] in several.err for message in sent)
 
 
 def test_an_unknown_recipient_is_3_and_names_who_is_near(fleet: Fleet, beta_reader: str) -> None:

@@ -25,7 +25,7 @@ from fleettrio.errors import EXPIRED, FAILED, NO_BROKER, USAGE, SessionLost
 from fleettrio.ids import short_id
 from fleettrio.local.sanitise import clean, one_line
 from fleettrio.perform import Performer
-from fleettrio.store.queries import SHORTEST_ENDING
+from fleettrio.store.queries import SHORTEST_PART
 from fleettrio.tasks.deadletters import forwarded
 from fleettrio.tasks.publish import EXPIRY_SLACK_MS
 from fleettrio.tasks.realm import CoordinatorRealm, Realm
@@ -141,7 +141,7 @@ class DeadLetters:
 
     async def _find(self, broker: BrokerSession, ending: str) -> RawDelivery:
         """The one letter whose msgId ends so; it stays in hand."""
-        if len(ending) < SHORTEST_ENDING:
+        if len(ending) < SHORTEST_PART:
             raise CallError(USAGE, "usage", f"{ending!r} is too short for an id", "give at least its last 4 digits")
         found = []
         async for raw in _each(broker, REPORTED_LETTERS, MOST_LOOKED_AT):

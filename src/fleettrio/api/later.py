@@ -12,7 +12,7 @@ from fleettrio.core.roster import Target
 from fleettrio.core.rows import Due
 from fleettrio.ids import Gid, short_id
 from fleettrio.perform import Performer
-from fleettrio.store.queries import SHORTEST_ENDING
+from fleettrio.store.queries import SHORTEST_PART
 
 __all__ = ("Later",)
 
@@ -30,7 +30,7 @@ class Later:
 
     def find(self, message_id: str, gid: Gid) -> Due | None:
         """The one that a full id, or an ending of at least 4, names; None when there is none, or more than one."""
-        if len(message_id) < SHORTEST_ENDING:
+        if len(message_id) < SHORTEST_PART:
             return None
         found = [due for due in self.of(gid) if due.id.endswith(message_id)]
         return found[0] if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""Which message an id on a command line means: a full id, a unique ending of at least 4, or `@last`."""
+"""Which message an id on a command line means: a full id, a unique ending or beginning of at least 4, or `@last`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleettrio.core.rows import InboxRow, SentRow
 from fleettrio.errors import FAILED, USAGE
 from fleettrio.ids import Gid, MsgId, short_id
 from fleettrio.perform import Performer
-from fleettrio.store.queries import SHORTEST_ENDING
+from fleettrio.store.queries import SHORTEST_PART
 
 __all__ = ("Lookup",)
 
@@ -25,25 +25,26 @@ class Lookup:
         self._human = performer.gateway.settings.me.human
 
     async def both(self, message_id: str, gid: Gid, *, or_older: bool = False) -> tuple[list[InboxRow], list[SentRow]]:
-        """What `message_id` names: a full id, a unique ending of at least 4, or `@last`; `or_older` as in the store."""
+        """What `message_id` names; `or_older` as in the store."""
         if message_id == "@last":
             received, sent = await self._store.last_in(gid), await self._store.last_sent(gid)
             newest = max((row for row in (received, sent) if row is not None), key=lambda r: r.at, default=None)
             if newest is None:
                 raise CallError(FAILED, "no-such-message", "nothing was sent or received yet", "fleettrio inbox --all")
             message_id = newest.msg_id
-        if len(message_id) < SHORTEST_ENDING:
+        if len(message_id) < SHORTEST_PART:
             raise CallError(USAGE, "usage", f"{message_id!r} is too short for an id", "give at least its last 4 digits")
         inbox, sent_rows = await self._store.find(message_id, or_older=or_older)
         if not inbox and not sent_rows:  # decided, and on its way to the disk
             sent_rows = [row for row in self._gateway.outbox.rows.values() if row.msg_id.endswith(message_id)]
         ids = {row.msg_id for row in inbox} | {row.msg_id for row in sent_rows}
         if not ids:
-            text = f"no message here ends with {message_id!r}"
+            text = f"no id of a message here ends, or begins, with {message_id!r}"
             raise CallError(FAILED, "no-such-message", text, "fleettrio inbox --all, fleettrio inbox --sent")
         if len(ids) > 1:
             endings = ", ".join(sorted(short_id(i) for i in ids)[:6])
-            raise CallError(USAGE, "ambiguous", f"{message_id!r} is the end of several: {endings}", "give more digits")
+            text = f"the ids of several messages end, or begin, with {message_id!r}: {endings}"
+            raise CallError(USAGE, "ambiguous", text, "give one of those")
         return inbox, sent_rows
 
     async def received(self, message_id: str, gid: Gid) -> InboxRow:

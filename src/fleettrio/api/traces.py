@@ -75,7 +75,7 @@ class Traces:
         return schema.Traced(trace_id, messages, lines, flow.silent, others, flow.cut)
 
     async def _trace_id(self, given: str, gid: Gid) -> TraceId:
-        """Of a trace, of one of its messages, or of an ending of either. A whole one may be known elsewhere alone."""
+        """Of a trace, of one of its messages, or a part of either. A whole one may be known elsewhere alone."""
         if is_trace_id(given.lower()):
             return TraceId(given.lower())
         inbox, sent = await self._store.by_trace(given) if given != "@last" else ([], [])
@@ -84,8 +84,8 @@ class Traces:
         traces = {row.trace_id for row in inbox} | {row.trace_id for row in sent}
         if len(traces) > 1:
             endings = ", ".join(sorted(trace[-8:] for trace in traces)[:6])
-            text = f"{given!r} is the end of several traces: {endings}"
-            raise CallError(USAGE, "ambiguous", text, "give more digits")
+            text = f"the ids of several traces end, or begin, with {given!r}: {endings}"
+            raise CallError(USAGE, "ambiguous", text, "give one of those")
         return traces.pop()
 
     async def _here(self, trace_id: TraceId) -> _Flow:

@@ -17,7 +17,7 @@ from fleettrio.wire.envelope import Kind
 from fleettrio.wire.gids import is_msg_id
 
 __all__ = (
-    "SHORTEST_ENDING",
+    "SHORTEST_PART",
     "by_trace",
     "entity_by_token",
     "find",
@@ -33,8 +33,8 @@ __all__ = (
     "sent_rows",
 )
 
-SHORTEST_ENDING = 4
-"""Characters of an id that are enough to look for it; the indexes are over so many."""
+SHORTEST_PART = 4
+"""Characters of an id that are enough to look for it."""
 
 
 def _keyed(table: str, columns: str) -> str:
@@ -137,12 +137,20 @@ def last_to_reply(connection: sqlite3.Connection, gid: Gid) -> InboxRow | None:
     return None if values is None else LEDGER.row(values)
 
 
-def _ending(table: str, columns: str, column: str) -> str:
+def _part(table: str, columns: str, condition: str) -> str:
     """Along an index over the time that has the ids, too: by endings, every message would write a page of its own."""
     return (
         f"SELECT {columns} FROM {table} WHERE (msg_id, gid) IN"
-        f" (SELECT msg_id, gid FROM {table} WHERE substr({column}, -length(?1)) = ?1 LIMIT {_MOST_FOUND})"
-        " ORDER BY ts, msg_id, gid"
+        f" (SELECT msg_id, gid FROM {table} WHERE {condition} LIMIT {_MOST_FOUND}) ORDER BY ts, msg_id, gid"
+    )
+
+
+def _ways(column: str) -> tuple[tuple[str, str], ...]:
+    """By an ending, else by a beginning: the beginning of a msgId is the clock, which many share."""
+    conditions = (f"substr({column}, -length(?1)) = ?1", f"{column} >= ?1 AND {column} < ?1 || 'g'")
+    return tuple(
+        (_part("ledger", LEDGER.columns, condition), _part("outbox", OUTBOX.columns, condition))
+        for condition in conditions
     )
 
 
@@ -151,31 +159,28 @@ def _whole(table: str, columns: str) -> str:
 
 
 _MOST_FOUND = 1000
-_IN_WHOLE, _OUT_WHOLE = _whole("ledger", LEDGER.columns), _whole("outbox", OUTBOX.columns)
-_IN_ENDING, _OUT_ENDING = _ending("ledger", LEDGER.columns, "msg_id"), _ending("outbox", OUTBOX.columns, "msg_id")
-_IN_TRACE, _OUT_TRACE = _ending("ledger", LEDGER.columns, "trace_id"), _ending("outbox", OUTBOX.columns, "trace_id")
+_WHOLE = (_whole("ledger", LEDGER.columns), _whole("outbox", OUTBOX.columns))
+_OF_MESSAGE, _OF_TRACE = _ways("msg_id"), _ways("trace_id")
 
 
-def find(connection: sqlite3.Connection, ending: str) -> tuple[list[InboxRow], list[SentRow]]:
-    if is_msg_id(ending.lower()):
-        return _both(connection, _IN_WHOLE, _OUT_WHOLE, ending)
-    return _both(connection, _IN_ENDING, _OUT_ENDING, ending)
+def find(connection: sqlite3.Connection, part: str) -> tuple[list[InboxRow], list[SentRow]]:
+    return _found(connection, part.lower(), (_WHOLE,) if is_msg_id(part.lower()) else _OF_MESSAGE)
 
 
-def by_trace(connection: sqlite3.Connection, ending: str) -> tuple[list[InboxRow], list[SentRow]]:
-    return _both(connection, _IN_TRACE, _OUT_TRACE, ending)
+def by_trace(connection: sqlite3.Connection, part: str) -> tuple[list[InboxRow], list[SentRow]]:
+    return _found(connection, part.lower(), _OF_TRACE)
 
 
-def _both(
-    connection: sqlite3.Connection, inbox_sql: str, outbox_sql: str, ending: str
+def _found(
+    connection: sqlite3.Connection, part: str, ways: Sequence[tuple[str, str]]
 ) -> tuple[list[InboxRow], list[SentRow]]:
-    ending = ending.lower()
-    if len(ending) < SHORTEST_ENDING:
-        return [], []
-    return (
-        [*map(LEDGER.row, connection.execute(inbox_sql, (ending,)))],
-        [*map(OUTBOX.row, connection.execute(outbox_sql, (ending,)))],
-    )
+    """What the first of these ways finds that finds any."""
+    for inbox_sql, outbox_sql in ways if len(part) >= SHORTEST_PART else ():
+        inbox = [*map(LEDGER.row, connection.execute(inbox_sql, (part,)))]
+        sent = [*map(OUTBOX.row, connection.execute(outbox_sql, (part,)))]
+        if inbox or sent:
+            return inbox, sent
+    return [], []
 
 
 _KEY = "SELECT msg_ids FROM idempotency WHERE key = ? AND sender = ?"

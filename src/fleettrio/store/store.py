@@ -145,16 +145,17 @@ class Store:
         """Of one sender, or of all (None): newest first."""
         return await self._read(partial(queries.sent_rows, sender=sender, limit=limit))
 
-    async def find(self, ending: str, *, or_older: bool = False) -> tuple[list[InboxRow], list[SentRow]]:
-        """Rows whose msgId ends so: a full id, or at least 4 characters (less finds nothing). At most 1 000 each.
+    async def find(self, part: str, *, or_older: bool = False) -> tuple[list[InboxRow], list[SentRow]]:
+        """Rows whose msgId ends so, else those whose msgId begins so: a full id, or at least 4 characters (less finds
+        nothing). At most 1 000 each.
 
         `or_older`: for whoever knows newer states by himself; nothing that may wait is written for it.
         """
-        return await self._read(partial(queries.find, ending=ending), or_older=or_older)
+        return await self._read(partial(queries.find, part=part), or_older=or_older)
 
-    async def by_trace(self, ending: str) -> tuple[list[InboxRow], list[SentRow]]:
-        """Rows whose trace id ends so, in the order in which they were sent; as `find`."""
-        return await self._read(partial(queries.by_trace, ending=ending))
+    async def by_trace(self, part: str) -> tuple[list[InboxRow], list[SentRow]]:
+        """The same by the trace id, in the order in which they were sent."""
+        return await self._read(partial(queries.by_trace, part=part))
 
     async def message(self, msg_id: MsgId, gid: Gid) -> StoredMessage | None:
         """The bytes of a message that came to an entity here; None when they were not kept or are pruned."""

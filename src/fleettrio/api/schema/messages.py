@@ -199,7 +199,7 @@ class Cancel(msgspec.Struct, forbid_unknown_fields=True):
 
 class Trace(msgspec.Struct, forbid_unknown_fields=True):
     id: Line
-    """A trace id, a message id, or an ending of one."""
+    """A trace id, a message id, or an ending or beginning of one."""
     local: bool = True
     """Only what this host knows; else the others are asked, for up to 2 s."""
 

@@ -132,7 +132,7 @@ def _take(client: Client, sender: str, limit: int, wait_s: float, *, as_json: bo
 def show(message_id: str, framed: bool, body: bool, as_json: bool) -> int:
     """Where a message is, why, and what to do.
 
-    ID is a full id, a unique ending of at least 4 characters, or @last.
+    ID is a full id, an ending or a beginning of it that no other has (4 characters at least), or @last.
     """
     if framed and body:
         raise click.UsageError("--framed and --body were both given: one is enough")

@@ -34,7 +34,8 @@ def trace(trace_id: str, local: bool, follow: bool, as_json: bool) -> int:
     """Everything that belongs together: a brief, its answer, and every step of both, on all hosts.
 
     The other hosts are asked, for up to 2 seconds; who does not answer is named. Causes come before effects, and times
-    are by this host's clock. ID is a trace id, the id of one of its messages, an ending of either, or @last.
+    are by this host's clock. ID is a trace id, the id of one of its messages, an ending or
+    a beginning of either (4 characters at least), or @last.
     """
     with connect() as client:
         traced: Traced = client.call("trace", Trace(trace_id, local))
