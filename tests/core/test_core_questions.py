@@ -240,7 +240,7 @@ def test_a_take_back_over_the_bound_is_told_to_its_sender_and_goes_through_later
     alpha.verdict(publish)  # and it lies at the broker
     alpha.cancel(msg_id)
     world.settle()
-    said = sent_sentence(alpha.sent(msg_id), "worker@beta", alpha.gateway, alpha.clock.wall)
+    said = sent_sentence(alpha.sent(msg_id), "worker@beta", alpha.gateway, alpha.clock.now.wall)
     assert (alpha.fate(msg_id), said[:32]) == ("confirmed", "called back, but beta has not go")
     alpha.wait(PER_HOST.every_ms / 1000)
     world.settle()
