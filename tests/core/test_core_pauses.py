@@ -5,15 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from fleettrio.api.sentences import sent_sentence
 from fleettrio.core import actions as do
 from fleettrio.core import events as ev
 from fleettrio.core.compose import control
 from fleettrio.core.requests import PauseAsked
+from fleettrio.core.rows import SentState
 from fleettrio.ids import HostId, MsgId, TraceId
 from fleettrio.wire.bodies import PauseBody
 from fleettrio.wire.envelope import Kind
 from tests.core.asks import asking, listening
-from tests.core.builders import TRACE, Host, agent, pair, told
+from tests.core.builders import TRACE, Clock, Host, World, agent, fleet_of, pair, told
 from tests.core.test_core_guard import land, ping_pong, talkers
 
 
@@ -233,3 +235,32 @@ def test_a_question_to_a_paused_agent_is_not_put_and_its_asker_is_told_at_once()
     again = asking(beta)
     world.settle()
     assert beta.fate(again) == "held"
+
+
+def late_by(world: World, host: Host, seconds: float) -> None:
+    """From now on the clock of `host` is that far behind the others'."""
+    behind = Clock()
+    behind.wall, behind.mono = world.clock.wall - round(seconds * 1000), world.clock.mono
+    host.clock = behind
+
+
+@pytest.mark.parametrize("grants", [["pause"], ["send"]])
+def test_a_host_whose_clock_is_behind_learns_what_became_of_its_pause(grants: list[str]) -> None:
+    world, alpha, beta = pair()
+    beta.trust(fleet_of(("alpha", "beta"), grants={"alpha": grants}))
+    late_by(world, alpha, 120)
+    msg_id, _ = press(alpha, beta.gid("worker"), at="beta")
+    world.settle()
+    assert alpha.fate(msg_id) == ("done" if grants == ["pause"] else "failed(refused: not-authorised at beta)")
+
+
+def test_the_clock_is_why_a_host_is_not_heard() -> None:
+    world, alpha, beta = pair()
+    late_by(world, alpha, 120)
+    beta.run(ev.BeatDue())
+    world.settle()
+    alpha.clock.advance(300)
+    msg_id = alpha.send("worker@beta")
+    world.settle()
+    sent = msgspec.structs.replace(alpha.sent(msg_id), state=SentState.CONFIRMED)
+    assert "its clock is 120 s ahead of ours" in sent_sentence(sent, "worker@beta", alpha.gateway, alpha.clock.now.wall)

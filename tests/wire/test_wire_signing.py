@@ -12,7 +12,7 @@ from fleettrio import _accel
 from fleettrio.errors import ProtocolMisuse
 from fleettrio.ids import FleetId, HostId, WallMs
 from fleettrio.wire import signing
-from fleettrio.wire.envelope import Envelope, encode_envelope
+from fleettrio.wire.envelope import Envelope, Kind, encode_envelope
 from fleettrio.wire.fleet import Fleet, FleetHost, HostKey
 from fleettrio.wire.fleetfile import read_fleet
 from fleettrio.wire.headers import RawHeaders
@@ -41,6 +41,7 @@ from tests.wire.makers import (
     envelope,
     fleet,
     presence,
+    reply_id,
     signer,
 )
 
@@ -207,6 +208,11 @@ def test_cc_is_refused() -> None:
 def test_thirty_seconds_of_skew_and_not_one_more(now: int, reason: str) -> None:
     judgement = judge(delivered(envelope()), now=now)
     assert (judgement.reason if isinstance(judgement, Refusal) else "") == reason
+
+
+def test_what_became_of_our_own_message_is_heard_whatever_our_clock_says() -> None:
+    notice = delivered(envelope(kind=Kind.INJECTED, to="beta", re=reply_id(), depth=None))
+    assert isinstance(judge(notice, queue="beta", now=NOW - 14 * 86_400_000), VerifiedEnvelope)
 
 
 # --- batches and trust --------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from fleettrio.core.said import REFUSED, WAITING_STATES
 from fleettrio.ids import Gid, HostId, WallMs, short_id
 from fleettrio.wire.envelope import Kind, decode_envelope
 from fleettrio.wire.gids import is_trace_id
+from fleettrio.wire.signing import SKEW_MS
 
 __all__ = ("inbox_sentence", "paused_words", "sent_sentence")
 
@@ -145,6 +146,9 @@ def _waiting(row: SentRow, recipient: str, gateway: Gateway, now: WallMs) -> str
         peer = gateway.roster.peers.get(row.to_host)
         how = "left" if peer and peer.has_left else "silent since"
         silent = f"{how} {dated(peer.heard_at, now)}" if peer and peer.heard_at else "never heard"
+        if peer and abs(peer.offset_ms) > SKEW_MS:
+            ahead = "ahead of" if peer.offset_ms > 0 else "behind"
+            silent += f": its clock is {abs(peer.offset_ms) / 1000:.0f} s {ahead} ours"
         return f"waits ({row.to_host} {silent}, expires {dated(row.expires_at, now)})"
     note = gateway.outbox.view_note(row.key)
     if note == "absent":
