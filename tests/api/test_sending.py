@@ -69,7 +69,7 @@ async def test_one_that_cannot_be_sent_is_told_in_its_place_and_keeps_none_of_th
             schema.Send(to=["worker", "lead"], body=b"for two"),
         )
         reasons = [each.error.reason if each.error else "" for each in sent]
-        assert reasons == ["", "no-such-recipient", "usage", "usage", "usage", "oversize", ""]
+        assert reasons == ["", "no-such-recipient", "usage", "lifetime", "usage", "oversize", ""]
         assert all(each.error.message and each.error.exit_code in (2, 3) for each in sent if each.error)
         assert sent[1].error is not None
         assert "worker" in sent[1].error.hint

@@ -175,7 +175,6 @@ def test_a_token_is_said_to_be_one_and_not_an_attachment(cli: Cli, daemon: FakeD
         ("spawn", "coder", "--name", ""),
         ("send", "a", "text", "--claim", ""),
         ("claim", "  "),
-        ("ask", "a", "text", "--timeout", "0"),
     ],
 )
 def test_names_that_say_nothing_are_wrong_use(cli: Cli, daemon: FakeDaemon, words: tuple[str, ...]) -> None:

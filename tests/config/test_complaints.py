@@ -14,7 +14,7 @@ from fleettrio.complaints import complaint
 @pytest.mark.parametrize(
     ("method", "params", "said"),
     [
-        ("ask", {"to": "a", "body": "", "timeout_s": 0}, "ask: timeout_s: must be above 0"),
+        ("release", {"key": "k", "fence": 0}, "release: fence: must be at least 1"),
         ("detach", {"name": "n" * 257}, "detach: name: must have at most 256 characters"),
         ("send", {"to": "a", "body": ""}, "send: to: must be a list, not a text"),
         ("send", {"to": [1], "body": ""}, "send: to[0]: must be a text, not a whole number"),

@@ -13,11 +13,13 @@ from fleettrio.api.rpc import CallError, Connection, Handler
 from fleettrio.api.schema.asks import Answer, Ask
 from fleettrio.api.schema.messages import Wait, Waited
 from fleettrio.api.schema.sends import SendResult
+from fleettrio.api.spans import lifetime_ms
 from fleettrio.core.requests import AnswerAsked, AskAsked
 from fleettrio.core.rows import SentState
 from fleettrio.errors import FAILED
 from fleettrio.ids import MsgId, TurnId
 from fleettrio.perform import Performer
+from fleettrio.wire.kinds import Kind
 
 __all__ = ("Asks",)
 
@@ -35,6 +37,7 @@ class Asks:
 
     async def ask(self, params: Ask, caller: Caller, connection: Connection) -> Waited:
         sender = identity_of(caller)
+        lives_ms = lifetime_ms(params.timeout_s, Kind.ASK)
         call = self._performer.calls.new()
         asked = AskAsked(
             call=call,
@@ -45,7 +48,7 @@ class Asks:
             msg_id=self._new_id(),
             trace_id=self._performer.new_trace_id(),
             turn_id=TurnId(os.urandom(16).hex()),
-            expires_in_ms=int(params.timeout_s * 1000),
+            expires_in_ms=lives_ms,
             has_call=params.wait,
         )
         await self._performer.handle(asked)

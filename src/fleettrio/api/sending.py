@@ -21,6 +21,7 @@ from fleettrio.api.lookup import Lookup
 from fleettrio.api.results import or_given_up, result_of
 from fleettrio.api.rights import identity_of
 from fleettrio.api.rpc import Asked, CallError, Connection, Handler, Together
+from fleettrio.api.spans import later_ms, lifetime_ms
 from fleettrio.api.viewer import Viewer
 from fleettrio.api.views import sent_view, sent_word
 from fleettrio.calls import CallFailed
@@ -32,6 +33,7 @@ from fleettrio.core.rows import Due, SentRow
 from fleettrio.errors import USAGE, FleetTrioError
 from fleettrio.ids import Gid, TraceId, WallMs, short_id
 from fleettrio.perform import Performer
+from fleettrio.wire.kinds import Kind
 
 __all__ = ("Sending",)
 
@@ -131,7 +133,8 @@ class Sending:
         if params.after_s and params.key:
             text = "--key goes with what is sent now: what is due later is there once, and can be called off"
             raise CallError(USAGE, "usage", text, "fleettrio cancel ID")
-        expires_in_ms = _expiry_ms(params.expires_s)
+        expires_s, after_ms = params.expires_s, later_ms(params.after_s, "--after")
+        expires_in_ms = None if expires_s is None else lifetime_ms(expires_s, Kind.SEND, params.when)
         if params.claim:
             check_key(params.claim)
         to = self._each_once(self._all_of_role(params) if params.claim else params.to)
@@ -155,16 +158,17 @@ class Sending:
             belief=belief,
             shared=shared,
             claim=params.claim,
-            remind_ms=int(params.remind_s * 1000) or None,
+            remind_ms=later_ms(params.remind_s, "--remind") or None,
             key=params.key,
             known=known,
         )
-        return ask.LaterAsked(call, asked, int(params.after_s * 1000)) if params.after_s else asked
+        return ask.LaterAsked(call, asked, after_ms) if after_ms else asked
 
     # --- others
 
     async def broadcast(self, params: schema.Broadcast, caller: Caller, connection: Connection) -> schema.SendResult:
         sender = identity_of(caller)
+        lives_ms = None if params.expires_s is None else lifetime_ms(params.expires_s, Kind.BROADCAST)
         known = await self._keyed(params.key, sender)
         call = self._performer.calls.new()
         await self._performer.handle(
@@ -178,7 +182,7 @@ class Sending:
                 when=params.when,
                 intent=params.intent,
                 priority=params.priority,
-                expires_in_ms=_expiry_ms(params.expires_s),
+                expires_in_ms=lives_ms,
                 wants_reply=params.wants_reply,
                 key=params.key,
                 known=known,
@@ -188,6 +192,7 @@ class Sending:
 
     async def coord(self, params: schema.Coord, caller: Caller, connection: Connection) -> schema.SendResult:
         sender = identity_of(caller)
+        lives_ms = None if params.expires_s is None else lifetime_ms(params.expires_s, Kind.COORD)
         known = await self._keyed(params.key, sender)
         call = self._performer.calls.new()
         await self._performer.handle(
@@ -198,7 +203,7 @@ class Sending:
                 body=params.body,
                 msg_id=self._performer.new_msg_id(),
                 trace_id=self._performer.new_trace_id(),
-                expires_in_ms=_expiry_ms(params.expires_s),
+                expires_in_ms=lives_ms,
                 key=params.key,
                 known=known,
             )
@@ -300,10 +305,3 @@ def not_sent(problem: FleetTrioError) -> schema.Sent:
     """The words for a message that could not be sent."""
     body = failure(problem)
     return schema.Sent(error=schema.NotSent(body.data.reason, body.message, body.data.hint, body.data.exit))
-
-
-def _expiry_ms(expires_s: float | None) -> int | None:
-    if expires_s is not None and expires_s <= 0:
-        text = f"a message cannot expire {expires_s:g} s from now: it would never be delivered"
-        raise CallError(USAGE, "usage", text, "give --expires a time, as 10m or 2h")
-    return None if expires_s is None else int(expires_s * 1000)

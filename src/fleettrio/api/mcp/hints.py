@@ -31,7 +31,9 @@ _COMMANDS = {
 _OPTIONS = {
     "--path and --on-stale drop need": "paths need",
     "--path names": "paths names",
-    "--expires a time, as 10m or 2h": "expires_s a number above 0",
+    "--expires 10m": "expires_s 600",
+    "--remind 30m": "remind_s 1800",
+    "--timeout 2m": "timeout_s 120",
     "a shorter --expires": "a shorter expires_s",
     "a shorter --timeout": "a shorter timeout_s",
     "leave --name out": "leave name out",

@@ -51,8 +51,16 @@ class Tool:
         try:
             return msgspec.convert(arguments, self.takes, strict=False)
         except msgspec.ValidationError as problem:
-            fields = ", ".join(field.encode_name for field in msgspec.structs.fields(self.takes)) or "nothing"
-            raise Refusal("usage", f"{self.name}: {complaint(problem)}", f"it takes: {fields}") from None
+            said = complaint(problem)
+            raise Refusal("usage", f"{self.name}: {said}", self._takes(said.partition(":")[0])) from None
+
+    def _takes(self, name: str) -> str:
+        """What is taken: of seconds which, with an example; else which arguments there are."""
+        if name.endswith("_s") and (part := self.schema["properties"].get(name)):
+            least = f"from {part['minimum']:g}" if "minimum" in part else f"above {part['exclusiveMinimum']:g}"
+            most = f" to {part['maximum']:g}" if "maximum" in part else ""
+            return f"{name} is a number of seconds {least}{most}, for example 30"
+        return f"it takes: {', '.join(self.schema['properties']) or 'nothing'}"
 
     def confirms(self, arguments: Any) -> int | None:
         """The cursor up to which its call confirms what was given before; None: all of it."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
 from fleettrio.api.schema.base import Line, Methods, Seconds
 from fleettrio.api.schema.messages import Waited
@@ -17,7 +14,7 @@ __all__ = ("METHODS", "Answer", "Ask")
 class Ask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     to: Line
     body: bytes
-    timeout_s: Annotated[float, Meta(gt=0, le=1e9)] = 600.0
+    timeout_s: float = 600.0
     """How long the answer is waited for in all; at most an hour."""
     wait: bool = True
     """False: no call waits for the answer; it is put into the asker, while its turn goes on."""

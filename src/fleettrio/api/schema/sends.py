@@ -32,8 +32,7 @@ class Send(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     when: Annotated[str, Meta(pattern="^(idle|turn|now)$")] = "idle"
     intent: Annotated[str, Meta(pattern="^(directive|handoff|warning)$")] = "directive"
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
-    expires_s: Annotated[float, Meta(le=1e9)] | None = None
-    """More than 0."""
+    expires_s: float | None = None
     wants_reply: bool | None = None
     live: bool = False
     supersedes: Line = ""
@@ -45,9 +44,9 @@ class Send(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     claim: Path = ""
     """Only the recipient who gets this key is given the message; with `role:x` it goes to all who have that role."""
     key: Line = ""
-    after_s: Annotated[float, Meta(ge=0, le=3e7)] = 0.0
+    after_s: float = 0.0
     """Not before so long from now; it is made then."""
-    remind_s: Annotated[float, Meta(ge=0, le=3e7)] = 0.0
+    remind_s: float = 0.0
     """So long after it was sent the sender is told when nobody has answered; 0: never."""
 
 
@@ -58,8 +57,8 @@ class Broadcast(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     when: Annotated[str, Meta(pattern="^(idle|turn|now)$")] = "idle"
     intent: Annotated[str, Meta(pattern="^(directive|handoff|warning)$")] = "directive"
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
-    expires_s: Annotated[float, Meta(le=1e9)] | None = None
-    """More than 0, at most a day."""
+    expires_s: float | None = None
+    """At most a day."""
     wants_reply: bool = False
     key: Line = ""
 
@@ -69,7 +68,7 @@ class Coord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     coord_id: Line
     body: bytes
-    expires_s: Annotated[float, Meta(le=1e9)] | None = None
+    expires_s: float | None = None
     key: Line = ""
 
 

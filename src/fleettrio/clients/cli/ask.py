@@ -71,8 +71,6 @@ def ask(to: str, body: str | None, file: str | None, timeout: float, no_wait: bo
     with `answer`. If nobody listens there, this says so at once (exit 3); a message waits, a question does not. Ctrl-C
     takes the question back. Only the answer goes to standard output.
     """
-    if not timeout:
-        raise click.UsageError("--timeout is 0: say how long the answer is waited for, as in --timeout 2m")
     question = read_body(body, file)
     signal.signal(signal.SIGTERM, _stop)
     with connect() as client:

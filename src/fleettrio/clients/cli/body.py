@@ -35,13 +35,14 @@ class _Duration(click.ParamType[float]):
     """Seconds, written as `50`, `30s`, `30m`, `2h`, `1d`."""
 
     name = "duration"
+    written = "50, 30s, 30m, 2h or 1d"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, int | float):
             return float(value)
         found = _DURATION.fullmatch(str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is not a duration: write 50, 30s, 30m, 2h or 1d", param, ctx)
+            self.fail(f"{value!r} is not a {self.name}: write {self.written}", param, ctx)
         return float(found["number"]) * _UNITS[found["unit"]]
 
 
@@ -67,6 +68,7 @@ class _Moment(_Duration):
     """Seconds from now: a duration, or a time of day (the next one)."""
 
     name = "moment"
+    written = "10m, 2h or 1d for a time from now, or 14:30"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         found = _TIME.fullmatch(str(value).strip())
