@@ -77,6 +77,8 @@ class SessionPorts(msgspec.Struct, frozen=True):
     publishes: Takes[do.Publish]
     inboxes: Takes[InboxRequest]
     end: Callable[[str], None]
+    reports_in_vain: bool = False
+    """This host is granted `report`, and its login may not read the dead letters."""
 
 
 class Ports:

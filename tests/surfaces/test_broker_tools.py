@@ -16,6 +16,7 @@ from fleettrio.private_files import write_private
 from fleettrio.testing.broker_node import BrokerNode
 from fleettrio.testing.hosts import Host
 from fleettrio.testing.raw_client import RawClient, RawClientError, properties
+from fleettrio.testing.waiting import wait_until
 
 PASSWORD = "not guessed"
 
@@ -50,6 +51,11 @@ def site(broker: BrokerNode) -> Iterator[Site]:
             host.kill()
             broker.delete_vhost(vhost)
             broker.rabbitmqctl("delete_user", "beta")
+
+
+def _give(site: Site, *options: str) -> None:
+    for line in site.host.ok("broker", "permissions", "beta", *options).text.splitlines():
+        site.broker.rabbitmqctl(*shlex.split(line)[1:])
 
 
 def test_the_plan_has_every_queue_with_its_bindings_and_arguments_and_asks_no_broker(site: Site) -> None:
@@ -91,8 +97,7 @@ def test_a_login_with_exactly_the_printed_rights_runs_a_gateway_and_gets_no_furt
             ],
         }
     )
-    for line in site.host.ok("broker", "permissions", "beta").text.splitlines():
-        site.broker.rabbitmqctl(*shlex.split(line)[1:])
+    _give(site)
     site.host.ok("init")
     site.host.up(broker=("connected",))
     try:
@@ -107,10 +112,25 @@ def test_a_login_with_exactly_the_printed_rights_runs_a_gateway_and_gets_no_furt
             assert client.publish("fleet.roster", "roster.beta._gateway", properties(), b"x") == "ack"
     finally:
         site.host.stop()
-    for line in site.host.ok("broker", "permissions", "beta", "--reporter").text.splitlines():
-        site.broker.rabbitmqctl(*shlex.split(line)[1:])
+    _give(site, "--reporter")
     with site.client() as client:
         assert client.get("fleet.dlq") is None
+
+
+def test_a_host_that_is_to_report_dead_letters_and_may_not_read_them_says_so_until_it_may(site: Site) -> None:
+    command = "fleettrio broker permissions beta --reporter"
+    site.host.ok("broker", "plan", "--apply", *site.admin)
+    _give(site)
+    site.host.ok("init", "--new-fleet", "tools")  # whose owner is granted `report`
+    site.host.up(broker=("connected",))
+    try:
+        wait_until("status says so", lambda: command in " ".join(site.host.cli("status").text.split()))
+        assert command in " ".join(site.host.cli("doctor").text.split())
+        assert "may not read the dead letters of the fleet" in " ".join(site.host.cli("doctor").text.split())
+        _give(site, "--reporter")
+        wait_until("it reports", lambda: command not in " ".join(site.host.cli("status").text.split()))
+    finally:
+        site.host.stop()
 
 
 def test_other_arguments_and_another_type_are_found_and_never_changed(site: Site) -> None:

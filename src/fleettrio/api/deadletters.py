@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 import trio
 
 from fleettrio.api.callers import Caller
+from fleettrio.api.problems import may_not_read
 from fleettrio.api.rpc import CallError, Connection, Handler
 from fleettrio.api.schema import base
 from fleettrio.api.schema import deadletters as schema
@@ -127,12 +128,7 @@ class DeadLetters:
             try:
                 yield broker
             except ConsumerLocked:
-                whose, option = "the fleet", ""
-                if realm is self._leads:
-                    whose, option = "the leads", f" --coordinator {self._gateway.coordination.coord_id}"
-                text = f"this host's login may not read the dead letters of {whose}"
-                hint = f"fleettrio broker permissions {self._gateway.settings.me.host}{option} --reporter"
-                raise CallError(FAILED, "not-allowed", text, hint) from None
+                raise CallError(FAILED, "not-allowed", *may_not_read(self._gateway, realm is self._leads)) from None
             except SessionLost as lost:
                 raise CallError(NO_BROKER, "broker-unreachable", f"the broker went away: {lost}", "try again") from None
             finally:

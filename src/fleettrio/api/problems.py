@@ -12,6 +12,7 @@ from fleettrio.api.trust import Trust
 from fleettrio.api.views import is_revoked
 from fleettrio.config import Config, written_settings
 from fleettrio.core.entity import Entity
+from fleettrio.core.gateway import Gateway
 from fleettrio.core.guard import LOOP
 from fleettrio.core.link import Link, LinkState
 from fleettrio.core.peer import Peer
@@ -21,7 +22,7 @@ from fleettrio.ids import HostId, WallMs
 from fleettrio.perform import Performer
 from fleettrio.tasks.notify import Notifier
 
-__all__ = ("Problems", "broker_word")
+__all__ = ("Problems", "broker_word", "may_not_read")
 
 DISK_LOW = 200 * 1024 * 1024
 STUCK_MS = 60_000
@@ -47,6 +48,13 @@ def broker_word(link: Link, *, is_kept_off: bool = False) -> str:
     if link.state is LinkState.DOWN and "login" in link.detail:
         return "refused-login"
     return _WORDS[link.state]
+
+
+def may_not_read(gateway: Gateway, of_leads: bool) -> tuple[str, str]:
+    """A login without the rights of a reporter: what is said of it, and the command whose lines give them."""
+    option = f" --coordinator {gateway.coordination.coord_id}" if of_leads else ""
+    text = f"this host's login may not read the dead letters of the {'leads' if of_leads else 'fleet'}"
+    return text, f"fleettrio broker permissions {gateway.settings.me.host}{option} --reporter"
 
 
 class Problems:
@@ -82,6 +90,7 @@ class Problems:
             *self._own_problems(),
             *self._link_problems(),
             *self._coordinator_problems(),
+            *self._reporter_problems(),
             *self._store_problems(),
             *self._peer_problems(),
             *self._held_problems(),
@@ -201,6 +210,14 @@ class Problems:
             detail = f"the mailbox of {leads.coord_id} is {leads.mailbox.state}"
             return [Check("coordinator", False, detail, "end the other daemon that uses this coordId")]
         return []
+
+    def _reporter_problems(self) -> list[Check]:
+        """Dead letters that nobody is told of, unless another host is granted `report`, too."""
+        sessions = (self._performer.session, False), (self._performer.coordinator, True)
+        found = [
+            may_not_read(self._gateway, of_leads) for ports, of_leads in sessions if ports and ports.reports_in_vain
+        ]
+        return [Check("dead letters", False, f"{text}, which it was granted to report", fix) for text, fix in found]
 
     def _store_problems(self) -> list[Check]:
         problems = []

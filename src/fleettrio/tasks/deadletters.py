@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
+import msgspec
 import trio
 
 from fleettrio.broker.port import BrokerSession, ConsumerLocked, RawDelivery
@@ -58,13 +59,18 @@ async def run_deadletters(
 
 
 async def _begin(broker: BrokerSession, realm: Realm, send: trio.MemorySendChannel[list[RawDelivery]]) -> bool:
-    if REPORT not in realm.fleet.grants(realm.gateway.settings.me.host):
-        return False
+    may_not_read = False
     try:
+        if REPORT not in realm.fleet.grants(realm.gateway.settings.me.host):
+            return False
         await broker.consume(DEAD_LETTERS, prefetch=IN_HAND, deliveries=send)
     except ConsumerLocked as locked:
+        may_not_read = "exclusive" not in str(locked)  # else somebody else reports
         log.debug("not the reporter", reason=str(locked))
         return False
+    finally:
+        if realm.session is not None:
+            realm.session = msgspec.structs.replace(realm.session, reports_in_vain=may_not_read)
     return True
 
 
