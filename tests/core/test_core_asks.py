@@ -188,6 +188,8 @@ def test_the_first_answer_wins_and_the_second_is_told_that_it_is_too_late() -> N
     assert answers(beta, call) == [first]
     assert (alpha.fate(second), beta.state(second, "worker")) == ("failed(too-late)", "failed(too-late)")
     assert not beta.asked
+    alpha.await_answer(second, "lead", until="delivered")  # the command that answered asks, and says it
+    assert alpha.gateway.failures.of(alpha.gid("lead")) == []
 
 
 def test_an_answer_that_comes_between_two_polls_waits_for_the_next_one_and_is_never_typed() -> None:
@@ -456,6 +458,7 @@ def test_neighbours_ask_and_answer_by_the_same_rules_without_a_broker() -> None:
     assert isinstance(alpha.results[answer_call], Accepted)
     second, _ = answering(alpha, question)
     assert alpha.fate(second) == "failed(too-late)"
+    assert alpha.gateway.failures.of(alpha.gid("lead")) == []
     listening(alpha)
     other = asking(alpha, to="lead")
     call = waiting(alpha, other)

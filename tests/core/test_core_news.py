@@ -218,6 +218,27 @@ def test_what_its_own_call_said_is_not_told_again_after_a_restart_either() -> No
     assert failed(alpha, "lead") == []
 
 
+def test_what_a_later_call_said_is_not_told_again() -> None:
+    world, alpha, beta = pair()
+    brief = gone_for_good(world, alpha, beta)
+    alpha.await_answer(brief, "lead", until="delivered")
+    assert failed(alpha, "lead") == []
+    alpha.start()
+    assert failed(alpha, "lead") == []
+
+
+def test_what_a_call_said_while_others_are_kept_is_told_once_over_a_restart() -> None:
+    world, alpha, beta = pair()
+    kept = gone_for_good(world, alpha, beta)
+    alpha.run(ev.SessionClosed(1, "link lost"))
+    alpha.wait(1)
+    alpha.send("human@beta", sender="lead")  # fails at once: its call says so
+    assert failed(alpha, "lead") == [kept]
+    alpha.run(FailuresTold(alpha.gid("lead")))
+    alpha.start()
+    assert failed(alpha, "lead") == []
+
+
 def test_a_failure_that_an_answer_disproved_is_not_told() -> None:
     world, alpha, beta = pair()
     brief = gone_for_good(world, alpha, beta)

@@ -4,7 +4,7 @@
           └── kept ──its sender's next pull, hook or session start──► told
 
 Rules:
-1. What the sender's own waiting call was answered with is told.
+1. What a call was answered with is told, also where the call came after the failure.
 2. At most 32 are kept of one agent, the newest; older ones are still in what it sent (`inbox --sent --all`).
 3. Told is told once, over restarts too: what is kept in the store is until when.
 """
@@ -37,6 +37,8 @@ class Failures:
     def __init__(self, outbox: Outbox, kept: Iterable[SentRow]) -> None:
         self._outbox = outbox
         self._rows: dict[Gid, dict[Key, SentRow]] = {}
+        self._until: dict[Gid, WallMs] = {}
+        """When the newest failed that was told, of senders of which others are kept."""
         for row in sorted(kept, key=lambda row: row.at):
             self._keep(row)
         self.rules: Rules = {FailuresTold: self._told}
@@ -50,14 +52,24 @@ class Failures:
     def follow(self, records: Sequence[StoreAction], hand_overs: Sequence[Action]) -> list[Action]:
         """Note what failed with these actions."""
         failed = [action.row for action in records if type(action) is RecordSent and has_failed(action)]
-        told = told_fates(hand_overs) if failed else set()
-        marks: list[Action] = []
+        if not failed and not self._rows:
+            return []
+        told = told_fates(hand_overs)
         for row in failed:
             if row.key not in told:
                 self._keep(row)
-            elif not self._rows.get(row.sender):
-                marks.append(_mark(row.sender, row.at))
-        return marks
+        kept = [row for rows in self._rows.values() for key, row in rows.items() if key in told]
+        return self._tell([*(row for row in failed if row.key in told), *kept]) if told else []
+
+    def _tell(self, rows: Sequence[SentRow]) -> list[Action]:
+        """These were told; once nothing is kept of their sender, the store has until when."""
+        for row in rows:
+            self._rows.get(row.sender, {}).pop(row.key, None)
+            self._until[row.sender] = max(row.at, self._until.get(row.sender, row.at))
+        over = [sender for sender in dict.fromkeys(row.sender for row in rows) if not self._rows.get(sender)]
+        for sender in over:
+            self._rows.pop(sender, None)
+        return [_mark(sender, self._until.pop(sender)) for sender in over]
 
     def _keep(self, row: SentRow) -> None:
         rows = self._rows.setdefault(row.sender, {})
@@ -66,10 +78,7 @@ class Failures:
             del rows[next(iter(rows))]
 
     def _told(self, event: FailuresTold, _: Now) -> list[Action]:
-        rows = self._rows.pop(event.gid, {})
-        if not rows:
-            return []
-        return [_mark(event.gid, max(row.at for row in rows.values()))]
+        return self._tell([*self._rows.get(event.gid, {}).values()])
 
 
 def _mark(sender: Gid, until: WallMs) -> RecordSetting:
