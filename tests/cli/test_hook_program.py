@@ -182,6 +182,27 @@ def test_it_passes_on_what_it_was_given_and_prints_what_it_is_told(home: Path) -
     assert base64.b64decode(told["params"]["env"]).split(b"\0") == [b"TMUX_PANE=%3", b"CLAUDE_PID=77"]
 
 
+@pytest.mark.parametrize("size", [1_100_000, 6_000_000])
+def test_of_an_input_that_is_too_long_all_but_the_largest_fields_are_passed_on(home: Path, size: int) -> None:
+    daemon = Daemon(home, HELLO, answer(b"go on"))
+    small = {"hook_event_name": "PostToolUse", "session_id": "s", "cwd": "/räume", "tool_input": {"a": [1, "}"]}}
+    large = {"tool_response": {"stdout": 'he said "\n' * (size // 10)}, **small, "agent_id": None}
+    indented = json.dumps(large, ensure_ascii=False, indent=1).encode()
+    assert run(home, "claude", given=indented)[:2] == (0, b"go on")
+    daemon.close()
+
+    told = json.loads(base64.b64decode(json.loads(daemon.got[1])["params"]["input"]))
+    assert told == {**small, "agent_id": None}
+
+
+@pytest.mark.parametrize("given", [b"{" * 2_000_000, b'{"a":' * 400_000, b"[" * 2_000_000, b"x" * 20_000_000])
+def test_what_is_too_long_and_cannot_be_read_is_not_passed_on(home: Path, given: bytes) -> None:
+    daemon = Daemon(home, HELLO, answer(b"never"))
+    assert run(home, "claude", given=given)[:3] == (0, b"", b"")
+    daemon.close()
+    assert not daemon.got
+
+
 def test_a_token_that_is_none_is_not_passed_on(home: Path) -> None:
     daemon = Daemon(home, HELLO, answer())
     run(home, "claude", FLEETTRIO_TOKEN='"},{"')

@@ -8,6 +8,7 @@ daemon needs no new hook. Rules:
    is always busy), and `ANSWER_S` to answer from then on.
 2. It starts in a few milliseconds: nothing is imported but parts of the interpreter that are there anyway and its
    socket. No `json`, no `re`, no package of ours. So texts travel as base64, and the answer is read by its quotes.
+   Only of an input that is longer than the daemon takes the largest fields have to be found: the rest is told.
 3. `wait` stays until the daemon has something that wakes the agent, across restarts of the daemon, and leaves with the
    program that started it. That may have put a shell in between, which stays: so it leaves as well when nobody is there
    any more to read what it would say.
@@ -31,6 +32,8 @@ AGAIN_S = (0.2, 5.0)
 """Pauses between attempts to reach a daemon that went: at first, at most."""
 INPUT_LIMIT = 1024 * 1024
 """Bytes. More is not passed on: the daemon would refuse the line."""
+READ_LIMIT = 16 * 1024 * 1024
+"""Bytes. What is longer is not looked at: that would take long."""
 ANSWER_LIMIT = 4 * 1024 * 1024
 PASSED_ON = ("TMUX", "TMUX_PANE", "HERDR_PANE_ID", "CLAUDE_PID", "CLAUDE_CODE_SESSION_ID", "OPENCODE_PID")
 
@@ -40,7 +43,7 @@ def main() -> None:
     code = 0
     try:
         code = _run(sys.argv[1:])
-    except (OSError, ValueError, Error, KeyboardInterrupt):
+    except (OSError, ValueError, LookupError, RecursionError, Error, KeyboardInterrupt):
         code = 0
     os._exit(code)  # nothing is left to tidy up, and that takes longer than all of the above
 
@@ -52,8 +55,8 @@ def _run(arguments: list[str]) -> int:
         os.write(2, b"usage: fleettrio-hook [wait] claude|codex|opencode, with the hook's input on stdin\n")
         return 0
     given = _read_stdin()
-    if given is None:
-        return 0
+    if len(given) > INPUT_LIMIT:
+        given = _without_the_largest(given)
     request = _request("hook.wait" if waits else "hook", names[0], given)
     answer = _answer_later(request) if waits else _answer(request, _alive_s(), ANSWER_S)
     return _say(answer) if answer else 0
@@ -174,15 +177,43 @@ def _socket_path() -> str:
     return state + "/fleettrio/run/fleettrio.sock"
 
 
-def _read_stdin() -> bytes | None:
-    """All of it; None when it is longer than what is passed on."""
+def _read_stdin() -> bytes:
+    """All of it. Raises ValueError when that is no end."""
     parts, size = [], 0
     while chunk := os.read(0, 1 << 16):
         size += len(chunk)
-        if size > INPUT_LIMIT:
-            return None
+        if size > READ_LIMIT:
+            raise ValueError("too long")
         parts.append(chunk)
     return b"".join(parts)
+
+
+def _without_the_largest(given: bytes) -> bytes:
+    """As many fields of the JSON object as are passed on together, the largest left out: a tool's result, as a rule.
+
+    Raises ValueError for what is no such object.
+    """
+    from json import JSONDecoder
+
+    text, at, fields = given.decode(), 0, list[bytes]()
+    decode = JSONDecoder().raw_decode
+    while text[begin := _behind(" \t\r\n{,", text, at)] != "}":
+        _, at = decode(text, begin)
+        _, at = decode(text, _behind(" \t\r\n:", text, at))
+        fields.append(text[begin:at].encode())
+    kept, size = list[bytes](), 1
+    for field in sorted(fields, key=len):
+        size += len(field) + 1
+        if size > INPUT_LIMIT:
+            break
+        kept.append(field)
+    return b"{" + b",".join(kept) + b"}"
+
+
+def _behind(characters: str, text: str, at: int) -> int:
+    while text[at] in characters:
+        at += 1
+    return at
 
 
 def _base64(data: bytes) -> bytes:
