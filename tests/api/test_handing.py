@@ -18,7 +18,6 @@ from fleettrio.api.viewer import Viewer
 from fleettrio.api.waiting import Waiting
 from fleettrio.broker.memory import MemoryBroker
 from fleettrio.core import events as ev
-from fleettrio.core.handouts import REWAKE
 from fleettrio.ids import MsgId
 from fleettrio.local.frame import unframe
 from tests.core.builders import agent
@@ -95,7 +94,7 @@ async def test_a_call_that_waits_gets_what_comes(beta: Shell) -> None:
     taken: list[Handed] = []
 
     async def wait() -> None:
-        taken.extend(await take(beta, via=REWAKE, wait_s=10))
+        taken.extend(await take(beta, via="rewake", wait_s=10))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
@@ -106,7 +105,7 @@ async def test_a_call_that_waits_gets_what_comes(beta: Shell) -> None:
 
 async def test_a_call_that_is_cancelled_takes_nothing(beta: Shell) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(lambda: take(beta, via=REWAKE, wait_s=10))
+        nursery.start_soon(lambda: take(beta, via="rewake", wait_s=10))
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     msg_id = await brief(beta)

@@ -20,7 +20,6 @@ from fleettrio.api.waiting import Waiting
 from fleettrio.broker.memory import MemoryBroker
 from fleettrio.core import actions as do
 from fleettrio.core import requests as ask
-from fleettrio.core.handouts import REWAKE
 from fleettrio.ids import MsgId, WallMs
 from fleettrio.store.writer import Ticket
 from tests.core.builders import agent
@@ -152,7 +151,7 @@ async def test_a_brief_that_comes_at_the_end_of_a_call_that_wakes_is_handed_out_
             whens=ALL,
             room=9_000,
             most=20,
-            via=REWAKE,
+            via="rewake",
             connection=HOOK,
             patience=trio.move_on_after(MOMENT_S),
         ),

@@ -17,10 +17,10 @@ def other(*, lapsed: bool) -> schema.Claimed:
     )
 
 
-def test_a_granted_claim_says_its_number_and_who_decided(cli: Cli, daemon: FakeDaemon) -> None:
+def test_a_granted_claim_says_its_fence_and_who_decided(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers["claim"] = MINE
     ran = cli("claim", "beta:issue-149")
-    assert (ran.code, ran.text.strip()) == (0, "issue-149 is yours (grant 12, decided by beta)")
+    assert (ran.code, ran.text.strip()) == (0, "issue-149 is yours (fence 12, decided by beta)")
     assert daemon.params_of("claim") == [schema.Claim("beta:issue-149")]
     assert cli("claim", "issue-149", "--json").decoded(schema.Claimed) == MINE
 
@@ -50,6 +50,6 @@ def test_a_claim_without_a_key_is_a_usage_error(cli: Cli, daemon: FakeDaemon) ->
 
 def test_a_release_says_what_it_freed(cli: Cli, daemon: FakeDaemon) -> None:
     daemon.answers["release"] = Done("'issue-149' is free again at alpha")
-    ran = cli("release", "issue-149", "--grant", "12")
+    ran = cli("release", "issue-149", "--fence", "12")
     assert (ran.code, ran.text.strip()) == (0, "'issue-149' is free again at alpha")
     assert daemon.params_of("release") == [schema.Release("issue-149", 12)]

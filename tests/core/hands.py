@@ -5,7 +5,6 @@ from __future__ import annotations
 from fleettrio.core import actions as do
 from fleettrio.core import requests as ask
 from fleettrio.core.calls import Offered
-from fleettrio.core.handouts import REWAKE
 from fleettrio.core.harness import HandoutAsked, HandoutSeen
 from fleettrio.ids import MsgId
 from tests.core.builders import Host
@@ -41,7 +40,7 @@ class Hand:
 
     def rewake(self) -> int:
         """A call waits to wake the agent."""
-        return self.hook(via=REWAKE, wait=True, session="r")
+        return self.hook(via="rewake", wait=True, session="r")
 
     def got(self, call: int) -> list[MsgId] | None:
         """What a call took; None while it is open."""

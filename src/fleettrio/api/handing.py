@@ -62,7 +62,7 @@ class Handing:
         patience: trio.CancelScope | None = None,
     ) -> list[Handed]:
         """What may land in the agent `gid` now: at most `most` messages in about `room` characters; nothing there, wait
-        until `patience` ends. `via` is `hook`, or `REWAKE`: that one takes only while the agent is at rest.
+        until `patience` ends. `via` is `hook`, or `rewake`: that one takes only while the agent is at rest.
 
         Each is committed `injecting` before this returns; what is not shown after all is `unconfirmed` (`seen`).
         Cancelled before that nothing was taken; cancelled later, what was taken is `unconfirmed` at once.

@@ -93,9 +93,9 @@ class Claims:
         if known is None or not known.holder:
             raise Failure(f"nobody holds {key!r}")
         if known.holder != gid:
-            raise Failure(f"{key!r} is held by {self._address(known)} (grant {known.fence})")
+            raise Failure(f"{key!r} is held by {self._address(known)} (fence {known.fence})")
         if fence is not None and fence != known.fence:
-            raise Failure(f"{key!r} was granted anew since: that is grant {known.fence}, not {fence}")
+            raise Failure(f"{key!r} was granted anew since: its fence is {known.fence}, not {fence}")
         return self._free(known, now)
 
     def gone(self, gid: Gid, now: Now) -> list[Action]:

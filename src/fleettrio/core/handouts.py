@@ -10,7 +10,7 @@ Rules:
 2. One hand-out a message, ever. Nobody can know what became of a result that a client did not confirm: the message is
    `unconfirmed`, and never handed out or typed again.
 3. A waiting call goes before the transport: `Reserve` is said only for what no such call can take. One that wakes its
-   agent (`REWAKE`) takes while the agent is idle and nothing else is on its way into it.
+   agent (`rewake`) takes while the agent is idle and nothing else is on its way into it.
 4. Evidence makes it `injected`: its harness shows it, it was answered, its client confirmed; of a poll also that the
    turn ended by itself. There are 10 s for a hook; a poll is confirmed by the client's next call, so
    it has the lease of an offer. Evidence that comes later counts, too.
@@ -47,7 +47,7 @@ __all__ = ("EVIDENCE_S", "POLL", "REWAKE", "Handouts")
 EVIDENCE_S = 10.0
 MOST_LATE = 256
 """Of those polls."""
-POLL, REWAKE = "poll", "waiting hook"
+POLL, REWAKE = "poll", "rewake"
 _ENDING = ("stopping", "gone")
 
 

@@ -17,7 +17,7 @@ __all__ = ("HandoutAsked", "HandoutSeen", "NagAsked", "PromptTyped")
 class HandoutAsked(Request, frozen=True, kw_only=True):
     """A call of an agent takes what may land in it now: at most `most` messages in about `room` characters.
 
-    `via` is `hook`, `REWAKE` or `poll`; `whens` are those that may land at this moment of its turn. `wait` leaves the
+    `via` is `hook`, `rewake` or `poll`; `whens` are those that may land at this moment of its turn. `wait` leaves the
     call open until something is there. The result is `calls.Offered`.
     """
 

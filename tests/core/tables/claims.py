@@ -30,7 +30,7 @@ def _say(case: _Case) -> str:
         return "free"
     who = {host.gid("lead"): "A", host.gid("human"): "B"}[claim.holder]
     lapsed = "lapsed, " if host.gateway.claims.is_lapsed(claim, host.clock.now) else ""
-    return f"{lapsed}{who}'s, grant {claim.fence}"
+    return f"{lapsed}{who}'s, fence {claim.fence}"
 
 
 def _way(*steps: Callable[[_Case], object]) -> Callable[[], _Case]:
@@ -100,7 +100,7 @@ CLAIM = Table(
         "B claims": _claims_b,
         "B claims with `--lapsed`": _takes_b,
         "A releases": _releases_a,
-        "A releases by an old grant": _old_fence,
+        "A releases with an old fence": _old_fence,
         "B releases": _releases_b,
         "A is there for 10 min": _here_long,
         "A is away for 10 min": _away_long,

@@ -109,6 +109,6 @@ async def claim(call: Call, said: args.ClaimArgs) -> Said:
     held: Claimed = await call.ask("claim", key=said.key, lapsed=said.lapsed)
     facts = {"key": held.key, "yours": held.granted, "holder": held.holder, "fence": held.fence, "host": held.arbiter}
     if held.granted:
-        return Said(facts, f"{held.key} is yours (grant {held.fence}, decided by {held.arbiter})")
+        return Said(facts, f"{held.key} is yours (fence {held.fence}, decided by {held.arbiter})")
     more = ", and was not seen for 10 minutes: claim with lapsed takes it" if held.lapsed else ""
     return Said({**facts, "lapsed": held.lapsed}, f"{held.key} is held by {held.holder}{more}", is_error=True)

@@ -29,9 +29,6 @@ def claim(key: str, lapsed: bool, listed: bool, as_json: bool) -> int:
 
     This host decides about KEY, or the one in HOST:KEY. The claim stays yours as long as you are there; 10 minutes
     after you were last seen another may take it. Exit code 3: somebody else has it.
-
-    Each grant has a number, higher than all before it at that host (`fence` in JSON): who had the key once and comes
-    back late is told apart by it.
     """
     if listed:
         return _list(key, as_json=as_json)
@@ -42,10 +39,10 @@ def claim(key: str, lapsed: bool, listed: bool, as_json: bool) -> int:
     if as_json:
         print_json(claimed)
     elif claimed.granted:
-        say(f"{claimed.key} is yours (grant {claimed.fence}, decided by {claimed.arbiter})")
+        say(f"{claimed.key} is yours (fence {claimed.fence}, decided by {claimed.arbiter})")
     if claimed.granted:
         return 0
-    since = f"since {at_time(claimed.at)}, grant {claimed.fence}"
+    since = f"since {at_time(claimed.at)}, fence {claimed.fence}"
     hint = "wait for its release, or ask for it"
     if claimed.lapsed:
         hint = f"not seen for 10 minutes: `fleettrio claim {key} --lapsed` takes it"
@@ -53,11 +50,9 @@ def claim(key: str, lapsed: bool, listed: bool, as_json: bool) -> int:
     return FAILED
 
 
-@click.command(epilog="\b\nExamples:\n  fleettrio release issue-149\n  fleettrio release beta:issue-149 --grant 12")
+@click.command(epilog="\b\nExamples:\n  fleettrio release issue-149\n  fleettrio release beta:issue-149 --fence 12")
 @click.argument("key")
-@click.option(
-    "--grant", "--fence", "fence", type=click.IntRange(1), help="Only if it is still that grant: claim --help."
-)
+@click.option("--fence", type=click.IntRange(1), help="Only if your claim still has this fence.")
 def release(key: str, fence: int | None) -> int:
     """Let go of KEY, which you claimed."""
     with connect() as client:
@@ -74,7 +69,7 @@ def _list(host: str, *, as_json: bool) -> int:
         return 0
     rows = [(c.key, c.holder, at_time(c.at), str(c.fence), "lapsed" if c.lapsed else "") for c in found.claims]
     if rows:
-        print_table(("key", "held by", "since", "grant", ""), rows, whole=("key", "since"))
+        print_table(("key", "held by", "since", "fence", ""), rows, whole=("key", "since"))
     else:
         say(f"nobody holds a claim at {found.arbiter}")
     if found.cut:

@@ -33,7 +33,7 @@ def claimed(lead: Lead) -> None:
     lead.call("release", "beta:issue-149")
     again = stage.beta.call("claim", "beta:issue-149", "--json").json()
     same("the count of its grants", again["fence"], 2)
-    stage.narrator.passed("released, and given to the next one with a higher number")
+    stage.narrator.passed("released, and given to the next one with a higher fence")
     stage.beta.call("release", "beta:issue-149")
 
 
