@@ -142,7 +142,7 @@ class Hearing:
         """Rule 1. What was taken of that host under a clock that was wrong does not bind."""
         most = now.wall + MOST_AHEAD_MS
         if body.epoch > most:
-            raise Refused(FUTURE_EPOCH, f"epoch {body.epoch} is more than a day ahead of this host's clock")
+            raise Refused(FUTURE_EPOCH, "it began by a clock more than a day ahead of this host's")
         known = self._roster.peers.get(host)
         if known and known.epoch <= most and (body.epoch, body.seq) < (known.epoch, known.seq):
             raise Refused(STALE_EPOCH, number_text(known.epoch, known.seq))

@@ -31,6 +31,7 @@ from fleettrio.api.rpc import Connection, Handler
 from fleettrio.api.sessions import Sessions
 from fleettrio.core.entity import Entity
 from fleettrio.core.events import AgentSeen
+from fleettrio.core.handouts import REWAKE
 from fleettrio.core.harness import PromptTyped
 from fleettrio.core.inbox import ALL_WHENS
 from fleettrio.errors import FleetTrioError
@@ -123,7 +124,7 @@ class Hooks:
         try:
             while not handed and not patience.cancel_called:
                 self._waiting[gid] = patience = trio.CancelScope()
-                handed = await self._take(gid, ALL_WHENS, ROOM, "rewake", connection, patience)
+                handed = await self._take(gid, ALL_WHENS, ROOM, REWAKE, connection, patience)
                 self._lives.of(gid, session).put_in.update(one.nonce for one in handed)
         finally:
             if self._waiting.get(gid) is patience:

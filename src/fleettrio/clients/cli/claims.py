@@ -29,6 +29,9 @@ def claim(key: str, lapsed: bool, listed: bool, as_json: bool) -> int:
 
     This host decides about KEY, or the one in HOST:KEY. The claim stays yours as long as you are there; 10 minutes
     after you were last seen another may take it. Exit code 3: somebody else has it.
+
+    The fence is a number that is higher with each claim that is granted: by it, who had the key once and comes back
+    late is told apart from who has it now.
     """
     if listed:
         return _list(key, as_json=as_json)
@@ -52,7 +55,7 @@ def claim(key: str, lapsed: bool, listed: bool, as_json: bool) -> int:
 
 @click.command(epilog="\b\nExamples:\n  fleettrio release issue-149\n  fleettrio release beta:issue-149 --fence 12")
 @click.argument("key")
-@click.option("--fence", type=click.IntRange(1), help="Only if your claim still has this fence.")
+@click.option("--fence", type=click.IntRange(1), help="Only if your claim still has this number (claim --help).")
 def release(key: str, fence: int | None) -> int:
     """Let go of KEY, which you claimed."""
     with connect() as client:
