@@ -56,6 +56,22 @@ async def test_many_messages_in_one_call_reach_another_host_in_their_order(tmp_p
         assert all(row and row.sig and row.proof for row in rows)
 
 
+async def test_what_one_sent_is_listed_with_how_it_begins(tmp_path: Path) -> None:
+    bodies = {
+        b"short": "short",
+        b"two\nlines\x1b": "two lines",
+        b"x" * 60: "x" * 60,
+        b"x" * 61: "x" * 59 + "…",
+        "ä".encode() * 40: "ä" * 29 + "…",
+        b"\xff\x00\xfe": "",
+    }
+    async with running("alpha", tmp_path, MemoryBroker(), AGENTS, connected=False) as alpha:
+        await many(alpha, *[schema.Send(to=["worker"], body=body) for body in bodies])
+        listed = await Messages(alpha.performer).inbox(schema.Inbox(sent=True), who(alpha, "human"), HERE)
+        previews = [view.preview for view in listed.messages[::-1]]
+        assert previews == [*bodies.values()]
+
+
 async def test_one_that_cannot_be_sent_is_told_in_its_place_and_keeps_none_of_the_others(tmp_path: Path) -> None:
     async with running("alpha", tmp_path, MemoryBroker(), AGENTS, connected=False) as shell:
         sent = await many(

@@ -23,7 +23,7 @@ import msgspec
 from fleettrio._accel import leaf_of
 from fleettrio.core.actions import Action, Fail, RecordSent
 from fleettrio.core.calls import NO_VERDICT_YET, SendCall
-from fleettrio.core.compose import Identity, message
+from fleettrio.core.compose import Identity, begins, message
 from fleettrio.core.entity import Entity
 from fleettrio.core.inbox import Inbox
 from fleettrio.core.link import Link, LinkState
@@ -165,6 +165,7 @@ class Broadcasts:
             at=envelope.ts,
             to=envelope.to,
             wants_reply=envelope.expects_reply,
+            about=begins(body),
         )
 
     def _row(self, head: SentRow, target: Target) -> SentRow:

@@ -16,10 +16,12 @@ from fleettrio.core.rows import SentRow, SentState
 from fleettrio.ids import FleetId, Gid, HostId, Leaf, MsgId, Now, TraceId, WallMs
 from fleettrio.wire.envelope import Envelope, Kind, default_lifetime_ms
 from fleettrio.wire.gids import GATEWAY_SALT, HUMAN_SALT, derive_gid
+from fleettrio.wire.kinds import MESSAGE_KINDS
 
-__all__ = ("Identity", "control", "exchange_for", "gateway_of", "human_of", "message", "presence", "sent_row")
+__all__ = ("Identity", "begins", "control", "exchange_for", "gateway_of", "human_of", "message", "presence", "sent_row")
 
 _NO_MSG_ID = MsgId("")
+_SHOWN = 60
 _EXCHANGES: dict[str, str] = {
     **dict.fromkeys((Kind.SEND, Kind.REPLY, Kind.ASK, Kind.ANSWER, Kind.BROADCAST), topology.MSG),
     Kind.PRESENCE: topology.ROSTER,
@@ -84,7 +86,14 @@ def sent_row(envelope: Envelope, header: bytes, body: bytes, gid: Gid, host: Hos
         to="" if envelope.to == gid else envelope.to,
         turn_id=envelope.turn_id or "",
         wants_reply=envelope.expects_reply,
+        about=begins(body) if envelope.kind in MESSAGE_KINDS else "",
     )
+
+
+def begins(body: bytes) -> str:
+    """How a body begins, in at most 60 characters: what its sender sees of it in lists."""
+    text = body[:_SHOWN].decode("utf-8", "ignore")
+    return text if len(body) <= _SHOWN else text[:-1] + "…"
 
 
 def control(

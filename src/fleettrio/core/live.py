@@ -60,7 +60,8 @@ class Live:
         """Send it to `gid` on `host`, or let this host take it; `call` ends with the verdict (`Accepted`)."""
         header = encode_envelope(envelope)
         row, key = sent_row(envelope, header, body, gid, host), (envelope.msg_id, gid)
-        row = msgspec.structs.replace(row, about=order_words(envelope.kind, body, self._roster))
+        if words := order_words(envelope.kind, body, self._roster):
+            row = msgspec.structs.replace(row, about=words)
         if host != self._me.host:
             self._outbox.accept(row, now)
             publish = self._link.publish_sent((row,), envelope, body)

@@ -167,7 +167,7 @@ class SentState(enum.StrEnum):
 
 
 class SentRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The sender's record of one message to one recipient. Never holds the body."""
+    """The sender's record of one message to one recipient. Never holds the body, only how it begins."""
 
     msg_id: MsgId
     gid: Gid
@@ -206,7 +206,7 @@ class SentRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stale: str = ""
     """What had moved when it landed, as the recipient's host said."""
     about: str = ""
-    """Of an order: what is asked for (`orderwords`)."""
+    """How its body begins; of an order: what is asked for (`orderwords`)."""
     late: bool = False
     """A member of a broadcast that was not known when it was sent, and reported all the same."""
 

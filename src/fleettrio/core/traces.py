@@ -32,6 +32,7 @@ from fleettrio.errors import MalformedEnvelope
 from fleettrio.ids import HostId, MsgId, Now, Seconds, TraceId
 from fleettrio.wire.bodies import TracedBody
 from fleettrio.wire.envelope import Kind
+from fleettrio.wire.kinds import MESSAGE_KINDS
 from fleettrio.wire.signing import VerifiedEnvelope
 
 __all__ = ("MOST_ROWS", "Traces", "told_inbox", "told_sent", "told_step")
@@ -190,7 +191,7 @@ def _plain(row: InboxRow | SentRow, side: str, name: str, **more: str | int) -> 
         expiresAt=row.expires_at,
         re=row.re or "",
         to=row.to,
-        about=row.about,
+        about="" if row.kind in MESSAGE_KINDS else row.about,  # how a message begins is its two ends' own
         **more,
     )
 

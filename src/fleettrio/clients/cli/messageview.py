@@ -101,7 +101,7 @@ def _facts(message: MessageView) -> list[tuple[str, str]]:
 
 
 def _body_of(message: MessageView) -> str:
-    """How long it is and how it begins; the sender, who keeps no body, has what an order asks for."""
+    """How long it is and how it begins; the sender, who keeps no body, has that alone, or what an order asks for."""
     begins = one_line(message.preview, 60)
     if message.direction == "out" and not message.size:
         return begins
