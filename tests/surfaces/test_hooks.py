@@ -330,6 +330,7 @@ def test_an_idle_agent_is_woken_with_its_draft_untouched(host: Host, room: TmuxR
     assert "wake up" in agent.turns()[1]
     agent.shows("half a thought")
     final(host, short, "injected")
+    assert "by a waiting hook" in host.ok("show", short).text
     assert "rewake" in host.ok("show", short, "--json").text
 
 

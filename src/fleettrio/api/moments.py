@@ -1,4 +1,4 @@
-"""Moments in words: how long ago, at what time."""
+"""Moments in words: how long ago, at what time; and by what a message went in then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 from fleettrio.ids import WallMs
 
-__all__ = ("ago", "clock", "dated")
+__all__ = ("ago", "clock", "dated", "means")
 
 
 def ago(moment: int, now: WallMs) -> str:
@@ -26,3 +26,8 @@ def dated(moment: int, now: WallMs) -> str:
     """The time of day, with the date where that is not today's."""
     at, today = time.localtime(moment / 1000), time.localtime(now / 1000)
     return time.strftime("%H:%M:%S" if at[:3] == today[:3] else "%Y-%m-%d %H:%M", at)
+
+
+def means(via: str) -> str:
+    """By what it went in: a transport, a hook."""
+    return "a waiting hook" if via == "rewake" else via

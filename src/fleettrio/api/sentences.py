@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fleettrio.api.moments import ago, clock, dated
+from fleettrio.api.moments import ago, clock, dated, means
 from fleettrio.api.reasons import ENDED, FAILED, HELD, NO_WAITER, UNCONFIRMED, UNKNOWN, reason_text
 from fleettrio.api.refused import why_refused
 from fleettrio.core.claims import split_key
@@ -249,7 +249,7 @@ def _waits_here(row: InboxRow, name: str, gateway: Gateway, now: WallMs) -> str:
 
 
 def _put_in(row: SentRow | InboxRow, name: str) -> str:
-    return f"put into {name} at {clock(row.at)}" + (f" by {row.via}" if row.via else "")
+    return f"put into {name} at {clock(row.at)}" + (f" by {means(row.via)}" if row.via else "")
 
 
 def _undecided_there(row: SentRow, gateway: Gateway, now: WallMs) -> str:

@@ -38,7 +38,13 @@ __all__ = ("broadcast",)
     help="now: also while an agent works; idle, turn: once it waits for input.",
 )
 @click.option("--expires", type=DURATION, help="Not worth delivering after (1h; at most 1d): 30m, 2h.")
-@click.option("--intent", type=click.Choice(["directive", "handoff", "warning"]), default="directive")
+@click.option(
+    "--intent",
+    type=click.Choice(["directive", "handoff", "warning"]),
+    default="directive",
+    show_default=True,
+    help="What it is meant as: shown with it.",
+)
 @click.option("--priority", type=click.IntRange(0, 9), help="Order among what waits for the same agent.")
 @click.option("--reply", is_flag=True, help="Ask for answers; --wait does so, too.")
 @click.option("--key", default="", help="The same key again is the same broadcast: safe to repeat.")

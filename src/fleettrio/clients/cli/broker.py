@@ -129,7 +129,7 @@ def check(user: str | None, password_file: str | None, as_json: bool) -> int:
 @broker.command(
     epilog="\b\nExamples:\n  fleettrio broker permissions beta\n  fleettrio broker permissions hub --reporter\n"
     "  fleettrio broker permissions beta --coordinator lead-b --vhost leads\n"
-    "  fleettrio broker permissions gamma --coordinator lead-c --reporter --vhost leads"
+    "  fleettrio broker permissions gamma --coordinator lead-c --reporter"
 )
 @click.argument("host_id", metavar="HOST")
 @click.option("--reporter", is_flag=True, help="It reports dead letters, so it reads them too.")

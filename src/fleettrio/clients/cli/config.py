@@ -92,10 +92,13 @@ def check() -> None:
 
 
 @config.command(epilog="\b\nExample:\n  cd $(fleettrio config path state)")
-@click.argument("which", required=False, type=click.Choice(PathsView.__struct_fields__))
+@click.argument("which", metavar="[WHICH]", required=False, type=click.Choice(PathsView.__struct_fields__))
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def path(which: str | None, as_json: bool) -> None:
-    """Print where the files of this home are, all of them or WHICH one."""
+    """Print where the files of this home are, all of them or WHICH one.
+
+    WHICH is config, state, run, socket, store, keys, fleet_file or log.
+    """
     paths = resolve_paths(os.environ)
     view = PathsView(
         config=str(paths.config_file),

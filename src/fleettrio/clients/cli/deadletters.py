@@ -28,7 +28,7 @@ def dlq() -> None:
 
 
 @dlq.command("list", epilog="\b\nExamples:\n  fleettrio dlq list --limit 200\n  fleettrio dlq list --coordinator")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
 @_COORDINATOR
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def list_letters(limit: int, coordinator: bool, as_json: bool) -> int:

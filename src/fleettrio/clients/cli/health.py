@@ -33,7 +33,7 @@ _NAME_LIMIT = 40
 @click.option("--check", is_flag=True, help="Exit 3 when something is wrong, 8 when the broker is not reached.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def status(check: bool, as_json: bool) -> int:
-    """This host's daemon: link, mail, problems."""
+    """This host's daemon: its broker, mail, problems."""
     with connect() as client:
         found: Status = client.call("status", Empty())
     if as_json:

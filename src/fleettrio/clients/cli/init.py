@@ -26,7 +26,7 @@ __all__ = ("init",)
 _NEXT = " " * len("next: ")
 
 
-@click.command(epilog="\b\nExample:\n  fleettrio init --host laptop\n  fleettrio init --host hub --new-fleet prod")
+@click.command(epilog="\b\nExamples:\n  fleettrio init --host laptop\n  fleettrio init --host hub --new-fleet prod")
 @click.option("--host", "host_id", metavar="ID", help="Id of this host; default: made from the host name.")
 @click.option("--new-fleet", metavar="NAME", help="Found a fleet: this host becomes its owner's.")
 @click.option("--broker", metavar="URI", help="Write this broker into the configuration; its password goes to a file.")

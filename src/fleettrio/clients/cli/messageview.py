@@ -82,7 +82,7 @@ def _facts(message: MessageView) -> list[tuple[str, str]]:
     way = f"{message.sender} → {message.recipient}"
     times = [
         ("sent", f"{at_time(message.ts)}, expires {at_time(message.expires_at)}"),
-        ("since", at_time(message.at) + (f", by {one_line(message.via, 40)}" if message.via else "")),
+        ("since", at_time(message.at) + (f", by {one_line(means(message.via), 40)}" if message.via else "")),
     ]
     if not message.expires_at:  # it is put off, and begins to expire when it goes out
         times = [("asked for", at_time(message.ts)), ("due", at_time(message.at))]

@@ -45,7 +45,7 @@ def pause(target: str, whole: bool, as_json: bool) -> int:
 @click.option("--all", "whole", is_flag=True, help="Everything that is held, on every host of the fleet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def resume(target: str, whole: bool, as_json: bool) -> int:
-    """Let go on what was paused, or held as a loop. Only a person does that."""
+    """Let what was paused, or held as a loop, go on. Only a person does that."""
     return _give("resume", target, whole, as_json=as_json)
 
 

@@ -14,6 +14,7 @@ import time
 import click
 import msgspec
 
+from fleettrio.api.moments import means
 from fleettrio.api.schema import (
     AgentView,
     Cancel,
@@ -110,7 +111,7 @@ def _wait(client: Client, msg_id: str, limit_s: float) -> MessageView:
 
 def _judge(message: MessageView, agent: AgentView) -> tuple[str, str]:
     if message.state in ("injected", "answered"):
-        return "seen", f"{agent.name} took it ({message.via})"
+        return "seen", f"{agent.name} took it ({means(message.via)})"
     if message.state == "unconfirmed":
-        return "not-known", f"it was put into {agent.name} ({message.via}), and nobody saw that it became a turn"
+        return "not-known", f"it was put into {agent.name} ({means(message.via)}), and nobody saw that it became a turn"
     return "not-delivered", f"{message.sentence}; it was called back"

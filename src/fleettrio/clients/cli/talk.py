@@ -68,7 +68,13 @@ class WaitCommand(click.Command):
 @click.option("--expires", type=DURATION, help="Not worth delivering after: 30m, 2h, 1d.")
 @click.option("--after", type=MOMENT, default="0", metavar="WHEN", help="Send it later: in 10m, or at 14:30.")
 @click.option("--remind", type=DURATION, default="0", help="Tell me when nobody has answered by then: 30m.")
-@click.option("--intent", type=click.Choice(["directive", "handoff", "warning"]), default="directive")
+@click.option(
+    "--intent",
+    type=click.Choice(["directive", "handoff", "warning"]),
+    default="directive",
+    show_default=True,
+    help="What it is meant as: shown with it.",
+)
 @click.option("--priority", type=click.IntRange(0, 9), help="Order among what waits for the same agent.")
 @click.option("--no-reply", is_flag=True, help="No answer is wanted.")
 @click.option("--live", is_flag=True, help="Fail at once when the recipient's host is not heard.")
