@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from fleettrio.api.moments import means
 from fleettrio.api.schema import InboxMessage, JournalLine, MessageView, Shown
 from fleettrio.clients.cli.body import marked
 from fleettrio.clients.cli.table import at_time, print_json, print_table, say
