@@ -187,6 +187,19 @@ def test_silence_is_unknown_after_its_time_and_nobody_is_asked_or_called_back() 
     assert not kinds & {Kind.QUERY, Kind.RECALL}
 
 
+def test_what_was_held_is_unknown_after_its_time_until_the_word_about_its_end_comes() -> None:
+    alpha, beta, _ = two_leads()
+    msg_id = alpha.coord("lead-b", expires_in_ms=60_000)
+    carry(alpha, beta)
+    carry(beta, alpha)
+    assert alpha.fate(msg_id) == "held"
+    alpha.wait(100)
+    assert alpha.fate(msg_id) == "unknown(no word from beta)"
+    beta.expire()
+    carry(beta, alpha)
+    assert alpha.fate(msg_id) == "expired"
+
+
 @pytest.mark.parametrize(
     ("coord_id", "sender", "code", "reason"),
     [

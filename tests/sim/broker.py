@@ -11,7 +11,7 @@ from fleettrio.broker.memory import MemoryBroker
 from fleettrio.broker.model.broker import ModelBroker
 from fleettrio.broker.model.client import ModelConnection
 from fleettrio.broker.model.message import Message
-from fleettrio.core.topology import CONTROL, MSG, ROSTER
+from fleettrio.core.topology import CONTROL, MSG, OPS, ROSTER
 from tests.sim.way import SlowConnection
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class _Memory(MemoryBroker):
 
 
 class Broker(ModelBroker):
-    def __init__(self, world: World) -> None:
-        super().__init__(vhost="world")
+    def __init__(self, world: World, vhost: str = "world") -> None:
+        super().__init__(vhost=vhost)
         self._world = world
         self.memory = _Memory(self)
         self.beats: deque[tuple[float, Message]] = deque(maxlen=64)
@@ -53,7 +53,7 @@ class Broker(ModelBroker):
         faults = self._world.faults
         if message.exchange == ROSTER and message.routing_key.endswith("._gateway"):
             self.beats.append((self._world.now, message))
-        if message.exchange == MSG and self.forger is not None:
+        if message.exchange in (MSG, OPS) and self.forger is not None:
             self.forger.saw(message)
         if faults.strikes("lost-notice" if message.exchange == CONTROL else "drop"):
             self._world.history.was_dropped(message.body)

@@ -30,8 +30,8 @@ ACCIDENTS = ("restart", "partition", "frozen-holder", "clock-skew", "clock-step"
 CROWDS = ("two-members-on-one-host", "full-inbox", "question-behind-a-full-inbox")
 """What is no fault, and must have happened all the same."""
 CHOSEN = (*CHANCES, *ACCIDENTS, *CROWDS)
-HANDS = ("taken-by-a-hook",)
-"""The same, in worlds whose agents run hooks."""
+HANDS = ("taken-by-a-hook", "lead-to-lead")
+"""The same, in worlds whose agents run hooks, and in those that have leads."""
 KINDS = (*CHOSEN, *HANDS)
 SHARE = 0.33
 """Of the runs that have a kind."""

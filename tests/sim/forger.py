@@ -6,6 +6,8 @@ Everything is put straight into the broker; nothing of it may ever reach an agen
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,33 +16,42 @@ from fleettrio._accel import leaf_of
 from fleettrio.broker.model.message import Message
 from fleettrio.core.compose import Identity, control, human_of
 from fleettrio.core.topology import CONTROL
-from fleettrio.ids import HostId, Leaf, MsgId, Now, Seconds, TraceId, WallMs
+from fleettrio.ids import FleetId, Gid, HostId, Leaf, MsgId, Now, Seconds, TraceId, WallMs
 from fleettrio.wire.bodies import Fate, Outcome, Question, QuestionItem
 from fleettrio.wire.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from fleettrio.wire.gids import GATEWAY_SALT, derive_gid, new_msg_id
 from fleettrio.wire.signing import Signer
-from tests.core.builders import FLEET, TRACE, seed_of
-from tests.sim.history import FORGED, Party
+from tests.core.builders import TRACE, seed_of
+from tests.sim.history import FORGED
 
 if TYPE_CHECKING:
-    from tests.sim.host import Host
+    from tests.sim.broker import Broker
     from tests.sim.world import World
 
-__all__ = ("TRAITOR", "Forger")
+__all__ = ("TRAITOR", "Forger", "Inbox")
 
 TRAITOR = HostId("mallory")
 """A host of the fleet, with a good key."""
 LIES = ("injected", "drained", "recalled", "expired", "failed")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inbox:
+    """Where messages go: its routing key, and by which gid its host speaks of it."""
+
+    key: str
+    gid: Gid
+    host: str
+    is_push: bool = True
+
+
 class Forger:
-    def __init__(self, world: World, hosts: list[Host]) -> None:
-        self._world = world
-        self._parties = [party for host in hosts for party in host.parties]
+    def __init__(self, world: World, broker: Broker, fleet: FleetId, inboxes: Sequence[Inbox]) -> None:
+        self._world, self._broker, self._fleet, self._inboxes = world, broker, fleet, inboxes
         self._me = Identity(
-            TRAITOR, FLEET, derive_gid(FLEET, TRAITOR, GATEWAY_SALT), human_of(FLEET, TRAITOR), key_gen=1
+            TRAITOR, fleet, derive_gid(fleet, TRAITOR, GATEWAY_SALT), human_of(fleet, TRAITOR), key_gen=1
         )
-        self._signer = Signer(FLEET, TRAITOR, 1, seed_of(TRAITOR))
+        self._signer = Signer(fleet, TRAITOR, 1, seed_of(TRAITOR))
         self._numbers = 0
 
     def saw(self, message: Message) -> None:
@@ -58,7 +69,7 @@ class Forger:
         self._put(message)
 
     def _put(self, message: Message) -> None:
-        self._world.broker.put(message)
+        self._broker.put(message)
 
     # --- bytes without a key
 
@@ -71,16 +82,16 @@ class Forger:
 
     def _by_a_stranger(self, message: Message) -> Message:
         host = decode_envelope(_bytes(message, "fleet")).host
-        ((sig, _),) = Signer(FLEET, host, 1, seed_of("stranger")).sign([(_bytes(message, "fleet"), FORGED)])
+        ((sig, _),) = Signer(self._fleet, host, 1, seed_of("stranger")).sign([(_bytes(message, "fleet"), FORGED)])
         return msgspec.structs.replace(self._with(message, sig=sig), body=FORGED)
 
     # --- good bytes where they do not belong
 
     def _misplaced(self, message: Message) -> Message:
-        return msgspec.structs.replace(message, routing_key=self._world.rng.choice(self._parties).gid)
+        return msgspec.structs.replace(message, routing_key=self._world.rng.choice(self._inboxes).key)
 
     def _copied(self, message: Message) -> Message:
-        copy = str(self._world.rng.choice(self._parties).gid)
+        copy = self._world.rng.choice(self._inboxes).key
         return msgspec.structs.replace(message, headers={**message.headers, "CC": [copy]})
 
     # --- a good key that speaks of other hosts' messages
@@ -104,10 +115,10 @@ class Forger:
         item = QuestionItem(msg_id=envelope.msg_id, gid=to.gid, leaf=leaf, expires_at=envelope.expires_at)
         return self._say(Kind.RECALL, HostId(to.host), None, Question(items=(item,)).to_bytes())
 
-    def _recipient(self, envelope: Envelope) -> Party:
+    def _recipient(self, envelope: Envelope) -> Inbox:
         """Whoever it is for; of a broadcast, one member."""
-        found = [party for party in self._parties if party.gid == envelope.to]
-        return self._world.rng.choice(found or [party for party in self._parties if party.is_push])
+        found = [inbox for inbox in self._inboxes if inbox.key == envelope.to]
+        return self._world.rng.choice(found or [inbox for inbox in self._inboxes if inbox.is_push])
 
     def _say(self, kind: Kind, to: HostId, re: MsgId | None, body: bytes) -> Message:
         envelope = control(self._me, kind, to, trace_id=TraceId(TRACE), now=self._now, re=re)

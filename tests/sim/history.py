@@ -50,9 +50,16 @@ class Message:
     expires_at: float
     verdict: str = ""
     """The state in which the call came back; empty: it never did."""
+    mailbox: Gid | None = None
+    """By which its sender's host knows the recipient, when that is another lead."""
     was_cancelled: bool = False
     was_retried: bool = False
     was_replaced: bool = False
+
+    @property
+    def row_gid(self) -> Gid:
+        """In the rows of its sender's host."""
+        return self.mailbox or self.to.gid
 
     @property
     def name(self) -> str:

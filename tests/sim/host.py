@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleettrio.core.beginning import Coordinator
 from fleettrio.core.compose import Identity, human_of
 from fleettrio.core.entity import Entity
 from fleettrio.core.gateway import Kept, Settings
@@ -35,8 +36,9 @@ COPY = 100
 
 
 class Host:
-    def __init__(self, world: World, name: str, fleet: Fleet) -> None:
+    def __init__(self, world: World, name: str, fleet: Fleet, coordinator: Coordinator | None = None) -> None:
         self.world, self.name, self.fleet = world, HostId(name), fleet
+        self.coordinator = coordinator
         self.clock = Clock(world)
         self.store_number = 1
         """A store that was lost and made anew has another number."""
@@ -66,7 +68,7 @@ class Host:
 
     def copied(self) -> Host:
         """Another machine on a copy of this one's disk: the same key, with agents and clients of its own."""
-        copy = Host(self.world, self.name, self.fleet)
+        copy = Host(self.world, self.name, self.fleet, self.coordinator)
         self.disk.backup(copy.disk)
         copy.store_number = COPY
         for one in copy.agents.values():
@@ -79,6 +81,12 @@ class Host:
         """Its person and agents can read this about a message of theirs. A copy's person does not look."""
         if self.store_number != COPY:
             self.world.history.was_told(row)
+
+    @property
+    def lead(self) -> Party:
+        """Who speaks to the leads of other hosts."""
+        assert self.coordinator is not None
+        return next(party for party in self.parties if party.name == self.coordinator.lead)
 
     @property
     def has_stopped(self) -> bool:
@@ -129,6 +137,7 @@ class Host:
             born=contents.born,
             limits=self.limits,
             highest_wall=WallMs(int(contents.settings.get("highest-wall", "0"))),
+            coordinator=self.coordinator,
         )
         kept = Kept(
             entities=tuple(known.values()),

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fleettrio.core import actions as do
-from fleettrio.core import words
+from fleettrio.core import coordination, words
+from fleettrio.core.coordination import LeadNotices
 from fleettrio.core.forward import ForwardLane
 from fleettrio.core.handouts import Handouts
 from fleettrio.core.hearing import Hearing
@@ -212,6 +213,11 @@ MUTANTS = (
     Mutant("notice from any host taken", ((words, "party", _anybodys_word),)),
     Mutant(
         "notice not repeated", ((Notices, "session_opened", _nothing_to_tell), (Notices, "retry", _nothing_to_tell))
+    ),
+    Mutant("word about coordination from any lead taken", ((coordination, "party", _anybodys_word),)),
+    Mutant(
+        "notice to a lead not repeated",
+        ((LeadNotices, "session_opened", _nothing_to_tell), (LeadNotices, "retry", _nothing_to_tell)),
     ),
     Mutant("lower epoch taken", ((Hearing, "_check_number", _any_number), (Roster, "beat", _taken_whatever_epoch))),
     Mutant("expired by the sender's clock", ((Outbox, "bound_passed", _by_own_clock),)),

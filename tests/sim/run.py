@@ -5,18 +5,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import structlog
 import trio
 
+from fleettrio.core.beginning import Coordinator
+from fleettrio.core.compose import Identity, human_of
 from fleettrio.core.offers import LEASE_S
 from fleettrio.core.requests import CopyEnded
-from tests.core.builders import fleet_of
+from fleettrio.core.topology import lead_key
+from fleettrio.ids import HostId
+from tests.core.builders import FLEET, fleet_of
+from tests.core.leads import LEADS, leads_fleet, mailbox_gid
 from tests.sim.accidents import plan
 from tests.sim.asker import Asker
 from tests.sim.checker import broken_promises
-from tests.sim.forger import TRAITOR, Forger
+from tests.sim.forger import TRAITOR, Forger, Inbox
 from tests.sim.host import Host
 from tests.sim.sender import REPLY_LIFETIME_S, Sender
 from tests.sim.world import VirtualClock, World
@@ -55,7 +60,8 @@ async def _live(world: World) -> None:
     rng = world.rng
     names = NAMES[: rng.choice((2, 2, 3))]
     fleet = fleet_of((*names, TRAITOR))
-    hosts = world.hosts = [Host(world, name, fleet) for name in names]
+    leads = _leads(world, names)
+    hosts = world.hosts = [Host(world, name, fleet, lead) for name, lead in zip(names, leads, strict=True)]
     for host in hosts:
         await host.start()
     sender, asker = Sender(world, hosts), Asker(world, hosts)
@@ -65,7 +71,10 @@ async def _live(world: World) -> None:
         for client in host.clients:
             client.answers = asker.answer
     world.asks = asker.ask
-    world.broker.forger = Forger(world, hosts)
+    inboxes = [Inbox(party.gid, party.gid, party.host, party.is_push) for host in hosts for party in host.parties]
+    world.broker.forger = Forger(world, world.broker, FLEET, inboxes)
+    mailboxes = [Inbox(lead_key(lead.coord_id), lead.me.gid, lead.me.host) for lead in leads if lead]
+    world.leads.forger = Forger(world, world.leads, LEADS, mailboxes)
     world.faults.is_healed = True
     await world.run_until(MEETING_S)
     world.faults.is_healed = False
@@ -73,6 +82,8 @@ async def _live(world: World) -> None:
         world.after(rng.uniform(0.0, BUSY_S), sender.act)
     for _ in range(rng.randint(1, 6)):
         world.after(rng.uniform(0.0, BUSY_S), world.asks)
+    for _ in range(world.rng_of_leads.randint(2, 8) if world.has_leads else 0):
+        world.after(world.rng_of_leads.uniform(0.0, BUSY_S), sender.coordinate)
     plan(world, hosts, 0.0, BUSY_S)
     await world.run_until(MEETING_S + BUSY_S)
     await _heal(world, hosts)
@@ -84,6 +95,22 @@ async def _live(world: World) -> None:
         await world.pass_time(HEALING_S)
     world.history.settled_at = world.now
     await _leap(world, hosts)
+
+
+def _leads(world: World, names: Sequence[str]) -> list[Coordinator | None]:
+    """Who the leads of these hosts are: one that fetches its mail, or one that it is put into."""
+    if not world.has_leads:
+        return [None] * len(names)
+    fleet = leads_fleet({TRAITOR: "", **{name: f"lead-{name}" for name in names}}, reporters=())
+    return [
+        Coordinator(
+            me=Identity(HostId(name), LEADS, mailbox_gid(name), human_of(LEADS, HostId(name)), key_gen=1),
+            coord_id=f"lead-{name}",
+            lead=world.rng_of_leads.choice(("lead", "w1")),
+            fleet=fleet,
+        )
+        for name in names
+    ]
 
 
 async def _heal(world: World, hosts: list[Host]) -> None:

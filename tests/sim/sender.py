@@ -93,11 +93,36 @@ class Sender:
             )
         )
 
+    async def coordinate(self) -> None:
+        """A lead tells another one."""
+        rng = self._world.rng_of_leads
+        host, other = rng.sample(list(self._hosts.values()), 2)
+        process = host.process
+        if process is not None:
+            await process.enter(lambda: self._tell(process, host, other))
+
+    async def _tell(self, process: Process, host: Host, other: Host) -> None:
+        assert other.coordinator is not None
+        lifetime_s = self._world.rng_of_leads.choice(LIFETIMES_S)
+        message = self._asked(host.lead, other.lead, "COORD", "idle", lifetime_s)
+        message.mailbox = other.coordinator.me.gid
+        await process.performer.handle(
+            ask.CoordAsked(
+                call=self._new_call(process, [message]),
+                sender=host.lead.gid,
+                coord_id=other.coordinator.coord_id,
+                body=message.body,
+                msg_id=message.msg_id,
+                trace_id=TraceId(TRACE),
+                expires_in_ms=lifetime_s * 1000,
+            )
+        )
+
     async def reply(self, agent: Party, number: int) -> None:
         """An agent answers what was put into it, when its turn is over."""
         process = self._hosts[agent.host].process
         original = self._world.history.messages.get((number, agent.gid))
-        if process is None or original is None:
+        if process is None or original is None or original.kind == "COORD":
             return
 
         async def step() -> None:
@@ -119,7 +144,7 @@ class Sender:
         rng = self._world.rng
         if message.verdict not in ("confirmed", "held", "injected", "drained") and rng.random() < 0.3:
             self._later(message, self._retry)
-        elif rng.random() < 0.12:
+        elif message.kind != "COORD" and rng.random() < 0.12:
             self._later(message, self._cancel)
 
     def _later(self, message: Message, then: Callable[[Process, Message, SentRow], Awaitable[None]]) -> None:
@@ -133,7 +158,7 @@ class Sender:
     async def _with_row(
         self, process: Process, message: Message, then: Callable[[Process, Message, SentRow], Awaitable[None]]
     ) -> None:
-        row = await process.store.sent(message.msg_id, message.to.gid)
+        row = await process.store.sent(message.msg_id, message.row_gid)
         if row is not None:
             await then(process, message, row)
 
@@ -170,9 +195,11 @@ class Sender:
         async def then(result: object) -> None:
             states = {row.gid: str(row.state) for row in result.rows} if isinstance(result, Accepted) else {}
             for message in messages:
-                message.verdict = states.get(message.to.gid, "refused")
-                if message.kind == "SEND":
+                message.verdict = states.get(message.row_gid, "refused")
+                if message.kind in ("SEND", "COORD"):
                     self._think_again(message)
+                if message.kind == "COORD" and message.verdict != "refused":
+                    self._world.faults.struck["lead-to-lead"] += 1
 
         call = process.calls.new()
         process.calls.then[call] = then

@@ -14,7 +14,7 @@ from fleettrio.broker.model.client import ModelConnection
 from fleettrio.broker.model.frames import Confirmed, Delivered, Frame, Returned
 
 if TYPE_CHECKING:
-    from tests.sim.process import Process
+    from tests.sim.sessions import Sessions
 
 __all__ = ("SlowConnection", "Way")
 
@@ -37,10 +37,11 @@ class SlowConnection(ModelConnection):
 class Way:
     """Of one session: the shipped session over two connections to the model."""
 
-    def __init__(self, process: Process, epoch: int) -> None:
-        self._process = process
-        self._world = process.world
-        self.session = MemorySession(self._world.broker.memory, SETTINGS, epoch)
+    def __init__(self, line: Sessions, epoch: int) -> None:
+        self._line = line
+        self._world = line.world
+        self._memory = line.broker.memory
+        self.session = MemorySession(self._memory, SETTINGS, epoch)
         self.is_cut = self._is_flushed = False
         self._busy_until: dict[object, float] = {}
         """When the last thing sent this way arrives: nothing overtakes it."""
@@ -54,13 +55,13 @@ class Way:
 
     def up(self, connection: SlowConnection, step: Callable[[], None]) -> None:
         """One hand-over of the process: before it, the process may die."""
-        self._process.step()
+        self._line.process.step()
         self._travel(connection, step, kind="delay", is_up=True)
 
     def down(self, connection: SlowConnection, frame: Frame) -> None:
         def heard() -> None:
             connection.link.hear(frame)
-            self._process.heard()
+            self._line.heard()
 
         channel = frame.channel if isinstance(frame, Delivered | Confirmed | Returned) else 0
         kind = "reorder" if isinstance(frame, Delivered) else "delay"
@@ -77,7 +78,7 @@ class Way:
 
         async def arrive() -> None:
             if not self.is_cut or (is_up and is_sent_before and self._is_flushed):
-                self._world.broker.memory.pass_time()
+                self._memory.pass_time()
                 step()
 
         self._world.after(at - self._world.now, arrive)
@@ -98,7 +99,7 @@ class Way:
     async def _notice(self) -> None:
         for link in self._links:
             link.connection.lose("closed")
-            self._world.broker.memory.links.remove(link)
+            self._memory.links.remove(link)
 
     def close(self) -> None:
         """This end is done: every publish without a verdict gets one."""

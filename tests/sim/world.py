@@ -27,7 +27,7 @@ __all__ = ("START", "Clock", "Crash", "VirtualClock", "World")
 
 START = 1_800_000_000_000
 QUIET_S = 15.0
-HOOKED = 0.4
+HOOKED, LED = 0.4, 0.25
 """Of the worlds."""
 FAR_OFF_MS = 12_000
 """Two clocks that are both not further off agree well enough for the 30 s that hosts allow each other."""
@@ -45,11 +45,16 @@ class World:
         self.rng_of_hooks = random.Random(f"hooks {seed}")
         self.has_hooks = self.rng_of_hooks.random() < HOOKED
         """Its agents run hooks."""
+        self.rng_of_leads = random.Random(f"leads {seed}")
+        self.has_leads = self.rng_of_leads.random() < LED
+        """Each of its hosts has a lead, who speaks to the others by the coordinator's broker."""
         self.now = 0.0
         """Seconds since the beginning."""
         self.faults = Faults(self.rng)
         self.history = History(self)
         self.broker = Broker(self)
+        self.leads = Broker(self, "leads")
+        """The coordinator's."""
         self.hosts: list[Host] = []
         self.copies: list[Host] = []
         """Machines with a copy of another one's disk."""

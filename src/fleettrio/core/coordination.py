@@ -69,7 +69,7 @@ from fleettrio.wire.envelope import Kind, default_lifetime_ms, encode_envelope, 
 from fleettrio.wire.gids import derive_gid
 from fleettrio.wire.signing import Refusal, VerifiedEnvelope
 
-__all__ = ("Coordination",)
+__all__ = ("Coordination", "LeadNotices")
 
 _WORDS = (Kind.INJECTED, Kind.FAILED, Kind.OUTCOME)
 
@@ -100,7 +100,7 @@ class Coordination(Leads):
         self.mailbox = Mailbox(self, self.link, self._ledger, roster)
         self.publishes = Publishes(self.link, outbox, self._ledger, owed)
         self.refusals = Refusals(self.me, self.link, None, None)
-        self.notices = _LeadNotices(self.me, self.link, timers, roster)
+        self.notices = LeadNotices(self.me, self.link, timers, roster)
         self.rules: Rules = {CoordAsked: self._send, FromCoordinator: self._from_coordinator}
         self.timer_rules: TimerRules = {
             "coordinator-link": lambda _, now: self.publishes.late(now),
@@ -274,7 +274,7 @@ class Coordination(Leads):
         return [action for host in gone for action in self._inbox.revoke(host, now, is_coordinator=True)]
 
 
-class _LeadNotices(Notices):
+class LeadNotices(Notices):
     """What other leads are told of theirs, by the coordinator's vhost. No other lead lives on this host."""
 
     timer = "coordinator-notice"

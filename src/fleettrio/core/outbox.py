@@ -199,12 +199,12 @@ class Outbox(OpenRows):
         self._timers.set(("bound", *key), at_wall(WallMs(row.expires_at + FORGET_MS), now))
         if not self._wants_word(row):
             return None, []
-        if row.state is SentState.HELD:  # the recipient's word is not taken back by a clock
+        wants_recall = self.wants_recall(row)
+        if row.state is SentState.HELD and wants_recall:  # the recipient's word is not taken back by a clock
             changed = self._change(row, now, recalling=True)
-        else:
-            changed = self._change(
-                row, now, state=SentState.UNKNOWN, reason=_no_word(row), recalling=self.wants_recall(row)
-            )
+        else:  # coordination that was held has come to some end by now, and nobody can be asked which
+            unknown = {"state": SentState.UNKNOWN, "reason": _no_word(row), "said_by": "", "recalling": wants_recall}
+            changed = self._change(row, now, **unknown)
         return self.rows[key], changed
 
     def look(self, now: Now) -> tuple[list[SentRow], list[Action]]:
