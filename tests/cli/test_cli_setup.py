@@ -376,6 +376,7 @@ def test_purge_throws_away_what_is_ours_and_nothing_beside_it(person: Person) ->
     assert (home / "state" / "thesis.txt").read_text("utf-8") == "years of work"
     assert "stays" in told
     assert "to be thrown away: " in told
+    assert "\nthrown away\n" in told
     assert max(len(line) for line in told.splitlines()) <= 80
 
 

@@ -46,10 +46,12 @@ def uninstall(purge: bool, yes: bool) -> int:
         note("the records of that setup are needed for another try, so nothing else was removed")
         return FAILED
     if purge:
-        if _left(paths):
-            say(f"to be thrown away: {', '.join(short(path) for path in _left(paths))}", indent="  ")
+        if left := _left(paths):
+            say(f"to be thrown away: {', '.join(short(path) for path in left)}", indent="  ")
             ask("throw it away for good?", yes=yes)
         _throw_away(paths)
+        if left:
+            say("thrown away")
     _say_what_stays(paths)
     return 0
 
