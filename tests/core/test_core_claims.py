@@ -17,6 +17,7 @@ from fleettrio.core.rpc import RpcAnswer
 from fleettrio.ids import HostId, Tag
 from fleettrio.wire.bodies import RpcBody, RpcCall
 from fleettrio.wire.envelope import Kind
+from fleettrio.wire.parsed import Parsed
 from tests.core.builders import TRACE, Host, World, agent, fleet_of, pair, salt_of, told
 
 MINUTE = 60.0
@@ -84,7 +85,7 @@ def test_an_arbiter_that_does_not_answer_is_an_error_after_the_limit_and_is_told
     assert "did not answer" in refusal(alpha, number).message
     cancels = [p for p in alpha.taken() if p.envelope.kind == Kind.RPC]
     assert [RpcBody.from_bytes(p.body).cancel for p in cancels] == [True]
-    beta.get(alpha.signed(asked))  # late, but it counts there; its answer is dropped here
+    beta.get(alpha.signed(asked))  # late; its answer is dropped here
     answers = [p for p in beta.taken() if p.envelope.kind == Kind.RPC]
     alpha.get(beta.signed(answers[0]))
     assert alpha.resolved[number] == 1
@@ -97,6 +98,50 @@ def test_a_client_that_stops_waiting_is_told_to_the_arbiter() -> None:
     alpha.taken()
     alpha.run(ask.CallEnded(number, "s", gone=False))
     assert [RpcBody.from_bytes(p.body).cancel for p in alpha.taken()] == [True]
+
+
+def given_up(alpha: Host) -> tuple[Parsed, Parsed]:
+    """A claim at beta whose client stopped waiting, and the word of that; neither has come yet."""
+    number = call(alpha, "beta", "claim", "lead")
+    asked = alpha.signed(alpha.taken()[-1])
+    alpha.run(ask.CallEnded(number, "s", gone=False))
+    return asked, alpha.signed(alpha.taken()[-1])
+
+
+@pytest.mark.parametrize("cancel_first", [False, True])
+def test_a_grant_that_nobody_waits_for_any_more_is_not_kept(cancel_first: bool) -> None:
+    _, alpha, beta = pair()
+    asked, cancel = given_up(alpha)
+    for message in (cancel, asked) if cancel_first else (asked, cancel):
+        beta.get(message)
+    assert answer(beta, call(beta, "beta", "claim", "worker"))["granted"]
+
+
+def test_a_claim_that_was_had_before_or_asked_for_again_outlives_a_caller_that_gave_up() -> None:
+    world, alpha, beta = pair()
+    asked, cancel = given_up(alpha)
+    beta.get(asked)
+    world.clock.advance(1)
+    again = call(alpha, "beta", "claim", "lead")
+    world.settle()
+    assert answer(alpha, again)["granted"]
+    beta.get(cancel)  # of the one before
+    for message in given_up(alpha):
+        beta.get(message)
+    assert answer(beta, call(beta, "beta", "claim", "worker"))["name"] == "lead@alpha"
+
+
+def test_another_host_cannot_take_back_a_claim() -> None:
+    _, alpha, beta = pair()
+    call(alpha, "beta", "claim", "lead")
+    asked = alpha.taken()[-1]
+    beta.get(alpha.signed(asked))
+    mine = beta.gateway.settings.me
+    forged = msgspec.structs.replace(
+        asked.envelope, host=mine.host, msg_id=beta.new_id(), sender=mine.gid, re=asked.envelope.msg_id
+    )
+    beta.get(beta.sign(forged, RpcBody(cancel=True).to_bytes()))
+    assert not answer(beta, call(beta, "beta", "claim", "worker"))["granted"]
 
 
 def test_the_same_call_again_gets_the_same_answer_and_does_nothing() -> None:

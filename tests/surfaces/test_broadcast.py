@@ -63,6 +63,8 @@ def test_a_broadcast_to_eight_workers_counts_seven_injected_and_one_expired(
     shown = alpha.ok("show", "@last", "--json", token=lead).json()
     assert shown["messages"][0]["sentence"] == "7 of 8 injected, 1 expired"
     assert _member_states(shown)["busy@beta"] == "expired"
+    traced = beta.ok("trace", shown["messages"][0]["trace_id"], "--json").json()["messages"]
+    assert {m["sentence"] for m in traced if m["is_head"]} == {"sent to everybody; alpha counts"}
     assert "7 of 8 injected" in alpha.ok("inbox", "--sent", token=lead).text
     assert busy.turns() == []
     beta.ok("detach", "busy", "--forget")

@@ -149,6 +149,7 @@ def test_without_the_grant_another_host_says_no_and_a_worker_may_not_resume(flee
     alpha, beta = fleet["alpha"], fleet["beta"]
     done = wait_until("alpha says no", lambda: _said(beta.cli("pause", "human@alpha"), "was not granted pause"))
     assert done.code == 3, done
+    assert "beta: holds what comes from human@alpha, which is still taken in" in " ".join(done.text.split())
     alone = " ".join(beta.cli("pause", "alpha").text.split())  # what beta itself does is another thing
     assert "beta: holds what comes from alpha, which is still taken in" in alone
     refusal = "alpha: beta was not granted pause"  # it does not obey, and is named

@@ -23,7 +23,7 @@ from fleettrio.core.rows import SentRow, SentState
 from fleettrio.errors import FAILED, USAGE
 from fleettrio.ids import Gid, HostId, TraceId, short_id
 from fleettrio.perform import Performer
-from fleettrio.wire.gids import is_name, is_trace_id
+from fleettrio.wire.gids import is_trace_id
 
 __all__ = ("Pauses",)
 
@@ -60,12 +60,18 @@ class Pauses:
             text = "only a person resumes" if not on else "only a person pauses a host or everything"
             raise CallError(FAILED, "not-a-person", text, "ask the person at this host")
         trace_id = self._performer.new_trace_id()
-        told = [await self._at(host, target, Gid(caller.gid), trace_id, connection, on=on) for host in hosts]
+        whose = "" if target == ALL or is_trace_id(target) else words.removeprefix("host ")
+        told = [
+            await self._at(
+                host, target, Gid(caller.gid), trace_id, connection, on=on, whose=whose if host != hosts[-1] else ""
+            )
+            for host in hosts
+        ]
         return schema.Paused(words, told)
 
     async def _target(self, params: schema.Pause, gid: Gid) -> tuple[str, str, list[HostId], bool]:
-        """What travels, what a person reads, which hosts are told (this one first), and whether it is more than one
-        agent or trace."""
+        """What travels, what a person reads, which hosts are told (this one first, the one it is on last), and whether
+        it is more than one agent or trace."""
         if params.all:
             return ALL, "everything", self._everywhere(), True
         name, roster = params.target, self._gateway.roster
@@ -99,8 +105,9 @@ class Pauses:
         return [self._me, *sorted(host for host in fleet.hosts if host != self._me)]
 
     async def _at(
-        self, host: HostId, target: str, sender: Gid, trace_id: TraceId, connection: Connection, *, on: bool
+        self, host: HostId, target: str, sender: Gid, trace_id: TraceId, connection: Connection, *, on: bool, whose: str
     ) -> schema.PausedAt:
+        """Tell `host`. `whose`: who it is that lives on another host; empty for one of `host`, or for all."""
         performer = self._performer
         msg_id = performer.new_msg_id()
         call = performer.calls.new()
@@ -117,8 +124,8 @@ class Pauses:
         row = await self._word(result.rows[0], sender, connection)
         is_everywhere = target == ALL or is_trace_id(target)
         done = "holds it; what comes is still taken in"
-        if is_name(target) and target != host and not is_everywhere:  # another host
-            done = f"holds what comes from {target}, which is still taken in"
+        if whose:
+            done = f"holds what comes from {whose}, which is still taken in"
         return self._said(row, host, done if on else row.detail or "lets it go on", is_everywhere=is_everywhere)
 
     async def _word(self, row: SentRow, sender: Gid, connection: Connection) -> SentRow:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from fleettrio.api.schema import JournalLine, MessageView
+from fleettrio.api.tally import group_name
 from fleettrio.api.views import inbox_view, sent_view
 from fleettrio.core.compose import gateway_of
 from fleettrio.core.gateway import Gateway
@@ -92,7 +93,8 @@ class _Row:
         )
         view = sent_view(row, self._gateway, self._now)
         sender = self._known(row.sender, self._host) or self._named() or view.sender
-        return msgspec.structs.replace(view, sender=sender)
+        sentence = f"sent to {group_name(row.to)}; {self._host} counts" if row.is_head else view.sentence
+        return msgspec.structs.replace(view, sender=sender, sentence=sentence)
 
     def _received(self) -> MessageView:
         row = InboxRow(

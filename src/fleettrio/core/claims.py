@@ -13,7 +13,8 @@ Rules:
    Nobody gets a lapsed key by itself: somebody must say so.
 3. Every grant has a fence, higher than all before it on this host. Acts of an old holder, or with an old fence, fail.
 4. A claim is recorded before anybody is told of it.
-5. A message that carries a claim lands only with the one who has it; for the others it ends `claimed-by`. Nobody can
+5. A grant whose asker no longer waits for the answer is taken back: nobody holds a key without knowing it.
+6. A message that carries a claim lands only with the one who has it; for the others it ends `claimed-by`. Nobody can
    have a key of a host that is not in the fleet: such a message is not sent, and one that comes ends `claim-undecided`.
 """
 
@@ -68,6 +69,7 @@ class Claims:
         self.rows: dict[str, Claim] = {claim.key: claim for claim in kept}
         self._fence = max((claim.fence for claim in self.rows.values()), default=0)
         rpc.procedures.update({"claim": self._on_claim, "release": self._on_release, "claims": self._on_list})
+        rpc.undoing["claim"] = self._undo_claim
 
     # --- deciding
 
@@ -153,8 +155,16 @@ class Claims:
 
     def _on_claim(self, host: HostId, args: Mapping[str, Any], now: Now) -> tuple[Any, list[Action]]:
         key, gid = self._who(host, args)
+        newest = self._fence
         claim, actions = self.claim(key, gid, host, now, take_lapsed=args.get("lapsed") is True)
-        return self._described(claim, now) | {"granted": claim.holder == gid}, actions
+        return self._described(claim, now) | {"granted": claim.holder == gid, "new": claim.fence > newest}, actions
+
+    def _undo_claim(self, said: Any, now: Now) -> list[Action]:
+        """Of a grant that was new and was not asked for again. `said` is the result of `_on_claim`."""
+        known = self.rows.get(said["key"])
+        if not said["new"] or known is None or not known.holder or known.fence != said["fence"]:
+            return []
+        return self._free(known, now) if known.lease == known.at + LEASE_MS else []
 
     def _on_release(self, host: HostId, args: Mapping[str, Any], now: Now) -> tuple[Any, list[Action]]:
         key, gid = self._who(host, args)

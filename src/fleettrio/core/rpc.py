@@ -2,19 +2,24 @@
 
     caller:  asked ──result or error──► over     (too late, client gone: cancel is told, a late answer dropped)
     callee:  call ──recorded, done──► answered    (the same call again: the same answer, nothing is done again)
+                                       │ cancel
+                                       ▼
+                                      undone, where there is something to undo
 
 Rules:
 1. One event a call, no polling. Every call ends: by its answer, or by its deadline with an error. Nothing is guessed
    about a host that does not answer.
 2. An answer counts only from the host that was called.
 3. A call to this host itself is the same procedure, without a broker.
+4. What nobody waits for any more is not left done: a cancel takes it back, or stops it when it comes first. It is not
+   told again: with the connection it can be lost.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,11 +38,13 @@ from fleettrio.wire.bodies import RpcBody, RpcCall
 from fleettrio.wire.envelope import Kind
 from fleettrio.wire.signing import VerifiedEnvelope
 
-__all__ = ("Answer", "Failure", "Procedure", "Rpc", "RpcAnswer")
+__all__ = ("Answer", "Failure", "Procedure", "Rpc", "RpcAnswer", "Undo")
 
+K = TypeVar("K")
+V = TypeVar("V")
 LIMIT_S = 30.0
 ANSWERS_KEPT = 1_024
-"""For calls that come again: far more than can be under way."""
+"""For calls that come again, or are cancelled: far more than can be under way."""
 
 
 class Failure(Exception):
@@ -60,6 +67,8 @@ class RpcAnswer(msgspec.Struct, frozen=True):
 
 Procedure = Callable[[HostId, Mapping[str, Any], Now], tuple[Any, list[Action]]]
 """Does something for a host; returns the result (a plain value, not None) and the actions. Raises `Failure`."""
+Undo = Callable[[Any, Now], list[Action]]
+"""Takes back what a procedure did, given its result. Does nothing where something came in between."""
 Then = Callable[[Answer, Now], list[Action]]
 
 
@@ -70,6 +79,12 @@ class _Open(msgspec.Struct, frozen=True):
     call: int | None
 
 
+class _Done(msgspec.Struct, frozen=True):
+    host: HostId
+    name: str
+    answer: bytes
+
+
 class Rpc:
     def __init__(self, me: Identity, link: Link, live: Live, timers: Timers, controls: Controls) -> None:
         self._me = me
@@ -78,8 +93,11 @@ class Rpc:
         self._timers = timers
         self._controls = controls
         self._open: dict[MsgId, _Open] = {}
-        self._answers: OrderedDict[MsgId, bytes] = OrderedDict()
+        self._done: OrderedDict[MsgId, _Done] = OrderedDict()
+        self._cancelled: OrderedDict[tuple[HostId, MsgId], None] = OrderedDict()
+        """Cancels that came before their calls."""
         self.procedures: dict[str, Procedure] = {}
+        self.undoing: dict[str, Undo] = {}
         self.counts: Counter[str] = Counter()
         """`late`: answers that nobody waited for any more."""
         controls.add(Kind.RPC, self._act, self._cut_off, self._repeat)
@@ -163,8 +181,8 @@ class Rpc:
         if body.call is not None:
             return self._controls.take(message, now)
         if body.cancel:
-            self.counts["cancelled"] += 1  # procedures are done at once: there is nothing left to stop
-            return []
+            self.counts["cancelled"] += 1
+            return self._undo(message.envelope.host, re, now) if re is not None else []
         entry = self._open.get(re) if re is not None else None
         if entry is None or re is None or entry.host != message.envelope.host:
             self.counts["late"] += 1
@@ -175,14 +193,24 @@ class Rpc:
             return entry.then(Answer(error=f"{entry.host}: {body.error}"), now)
         return entry.then(Answer(value=body.result), now)
 
+    def _undo(self, host: HostId, msg_id: MsgId, now: Now) -> list[Action]:
+        done = self._done.get(msg_id)
+        if done is None:
+            _keep(self._cancelled, (host, msg_id), None)
+            return []
+        undo, answer = self.undoing.get(done.name), RpcBody.from_bytes(done.answer)
+        if undo is None or done.host != host or answer.error is not None:
+            return []
+        return undo(answer.result, now)
+
     def _act(self, message: VerifiedEnvelope, row: InboxRow, now: Now) -> list[Action]:
         call = RpcBody.from_bytes(message.body).call
         assert call is not None
+        if (row.from_host, row.msg_id) in self._cancelled:
+            return self._controls.finish(row, now, InboxState.DONE, reason="cancelled", tell=False)
         value, error, actions = self._do(row.from_host, call.name, call.args, now)
         answer = RpcBody(error=error) if error else RpcBody(result=value)
-        self._answers[row.msg_id] = answer.to_bytes()
-        if len(self._answers) > ANSWERS_KEPT:
-            self._answers.popitem(last=False)
+        _keep(self._done, row.msg_id, _Done(row.from_host, call.name, answer.to_bytes()))
         done = self._controls.finish(row, now, InboxState.DONE, reason=call.name, tell=False)
         return [*actions, *done, self._tell(row.from_host, row.msg_id, row.trace_id, answer, now)]
 
@@ -198,8 +226,10 @@ class Rpc:
         return value, "", actions
 
     def _repeat(self, row: InboxRow, now: Now) -> list[Action]:
-        kept = self._answers.get(row.msg_id)
-        answer = RpcBody.from_bytes(kept) if kept else RpcBody(error="it was answered before; its answer is not kept")
+        kept = self._done.get(row.msg_id)
+        answer = RpcBody(error="it was answered before; its answer is not kept")
+        if kept is not None and kept.host == row.from_host:
+            answer = RpcBody.from_bytes(kept.answer)
         return [self._tell(row.from_host, row.msg_id, row.trace_id, answer, now)]
 
     def _cut_off(self, row: InboxRow, now: Now) -> list[Action]:
@@ -209,3 +239,10 @@ class Rpc:
     def _tell(self, host: HostId, re: MsgId, trace_id: TraceId, body: RpcBody, now: Now) -> Action:
         envelope = control(self._me, Kind.RPC, host, trace_id=trace_id, now=now, re=re)
         return self._link.publish(ForControl(), envelope, body.to_bytes())
+
+
+def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:
+    """At most `ANSWERS_KEPT` of them, the newest."""
+    kept[key] = value
+    if len(kept) > ANSWERS_KEPT:
+        kept.popitem(last=False)

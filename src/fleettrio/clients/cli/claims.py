@@ -22,7 +22,7 @@ __all__ = ("claim", "release")
 )
 @click.argument("key", required=False, callback=not_blank)
 @click.option("--lapsed", is_flag=True, help="Take it from a holder who has not been seen for 10 minutes.")
-@click.option("--list", "listed", is_flag=True, help="Who holds what; with KEY as HOST: as that host knows.")
+@click.option("--list", "listed", is_flag=True, help="Who holds what here; at another host: --list HOST.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def claim(key: str, lapsed: bool, listed: bool, as_json: bool) -> int:
     """Say that you work on KEY: the first who asks has it, the others learn who that is.
