@@ -11,7 +11,7 @@ from fleettrio.core.calls import Accepted
 from fleettrio.ids import MsgId
 from fleettrio.wire.envelope import decode_envelope
 from tests.core.asks import answering, asking, listening
-from tests.core.builders import Host, World, fleet_of, pair, told
+from tests.core.builders import Host, World, agent, fleet_of, pair, told
 from tests.core.messages import brief, failed, outcome
 
 
@@ -178,6 +178,24 @@ def test_sixty_seconds_without_a_word_from_an_idle_agent_is_unknown_and_asked_fo
         "publish QUERY beta",
     ]
     assert alpha.gateway.outbox.view_note((msg_id, beta.gid("worker"))) == "absent"
+
+
+def test_what_waits_for_a_busy_neighbour_is_never_in_doubt() -> None:
+    """This host has it itself: nobody is to be asked, however long a turn takes, and whoever else is silent."""
+    world, alpha, _ = pair()
+    alpha.run(ev.Attached(alpha.call(), agent("busy", "alpha")))
+    near = alpha.send("busy")
+    far, publish = sending(alpha)
+    alpha.hand(publish)
+    alpha.verdict(publish)
+    for _ in range(40):
+        alpha.wait(5)
+        alpha.run(ev.BeatDue())
+        world.settle()
+    assert alpha.fate(near) == "confirmed"
+    alpha.start()
+    alpha.wait(90)
+    assert alpha.fate(near) == "confirmed"
 
 
 def test_each_message_is_asked_for_sixty_seconds_after_its_own_confirm_and_those_of_one_moment_together() -> None:

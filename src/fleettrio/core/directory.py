@@ -82,6 +82,9 @@ class Directory:
     def is_of_fleet(self, host: HostId) -> bool:
         return host == self._me.host or host in self.fleet_hosts
 
+    def is_own(self, host: HostId) -> bool:
+        return host == self._me.host
+
     def is_silent(self, host: HostId, wall: WallMs) -> bool:
         """True when `host` has said that it leaves, or has not been heard for 3 beats (or ever)."""
         peer = self.peers.get(host)

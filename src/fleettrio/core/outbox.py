@@ -208,7 +208,10 @@ class Outbox(OpenRows):
         return self.rows[key], changed
 
     def look(self, now: Now) -> tuple[list[SentRow], list[Action]]:
-        """Look at all open rows. Those are to be asked for: 60 s without a word though the recipient could take it."""
+        """Look at all open rows. Those are to be asked for: 60 s without a word though the recipient could take it.
+
+        Not what lies on this host itself: its word comes with its end, and nobody else knows more.
+        """
         silent: list[SentRow] = []
         again_s = math.inf
         for key, row in self.rows.items():
@@ -228,6 +231,8 @@ class Outbox(OpenRows):
         return silent, [action for actions in unknown for action in actions]
 
     def _could_take(self, row: SentRow, now: Now) -> bool:
+        if self._roster.is_own(row.to_host):
+            return False
         other = self._roster.others.get(row.gid)
         return not self._roster.is_silent(row.to_host, now.wall) and (other is None or other.status == "idle")
 
