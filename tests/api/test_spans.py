@@ -64,10 +64,11 @@ def test_a_reminder_that_is_too_short_is_told_and_none_is_none() -> None:
         ("fleet_send", {"wait_s": "nan"}, "wait_s is a number of seconds from 0 to 50, for example 30"),
         ("fleet_send", {"expires_s": "soon"}, "expires_s is a number of seconds from 0, for example 30"),
         ("fleet_ask", {"timeout_s": 1e300}, "timeout_s is a number of seconds above 0 to 3600, for example 30"),
+        ("fleet_send", {"when": "soon"}, "when is one of idle, now, turn"),
         ("fleet_poll", {"limit": 0}, "it takes: from, re, wait_s, limit, cursor"),
     ],
 )
-def test_a_tool_says_which_seconds_it_takes(tool: str, arguments: dict[str, object], hint: str) -> None:
+def test_a_tool_says_which_seconds_and_words_it_takes(tool: str, arguments: dict[str, object], hint: str) -> None:
     with pytest.raises(Refusal) as refused:
         find_tool(tool, "").read({"to": "a", "text": "x", **arguments} if tool != "fleet_poll" else arguments)
     assert refused.value.hint == hint

@@ -92,9 +92,17 @@ def test_a_command_is_split_like_a_shell_does(cli: Cli, daemon: FakeDaemon) -> N
     assert daemon.params_of("attach")[0].command == ["./work.sh", "two words"]
 
 
+USUAL = f"/tmp/tmux-{os.getuid()}"
+
+
 @pytest.mark.parametrize(
     ("tmux", "pane"),
-    [("/tmp/tmux-0/default,12,0", "%5"), ("/tmp/tmux-0/my,odd,12,0", "my,odd:%5"), ("/t/side,1,0", "side:%5")],
+    [
+        (f"{USUAL}/default,12,0", "%5"),
+        (f"{USUAL}/my,odd,12,0", f"{USUAL}/my,odd:%5"),
+        ("/elsewhere/default,1,0", "/elsewhere/default:%5"),
+        ("/not a/path,1,0", ""),
+    ],
 )
 def test_here_is_the_pane_of_this_terminal(
     cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch, tmux: str, pane: str
@@ -102,8 +110,9 @@ def test_here_is_the_pane_of_this_terminal(
     daemon.answers["attach"] = ATTACHED
     monkeypatch.setenv("TMUX", tmux)
     monkeypatch.setenv("TMUX_PANE", "%5")
+    monkeypatch.delenv("TMUX_TMPDIR", raising=False)
     ran = cli("attach", "--here")
-    if "," in pane:
+    if not pane:
         assert ran.code == 2
         assert "is not a pane" in ran.err
     else:
@@ -130,13 +139,14 @@ def test_wrong_use_is_exit_2_and_reaches_no_daemon(cli: Cli, daemon: FakeDaemon,
 
 
 @pytest.mark.parametrize(
-    ("given", "passed"), [("%4", "side:%4"), ("default:%4", "default:%4"), ("other:%4", "other:%4")]
+    ("given", "passed"),
+    [("%4", "/tmp/x/side:%4"), ("default:%4", "default:%4"), ("other:%4", "other:%4"), ("/t/x:%4", "/t/x:%4")],
 )
 def test_a_pane_without_a_socket_is_one_of_the_tmux_server_around(
     cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch, given: str, passed: str
 ) -> None:
     daemon.answers["attach"] = ATTACHED
-    monkeypatch.setenv("TMUX", "/tmp/tmux-0/side,12,0")
+    monkeypatch.setenv("TMUX", "/tmp/x/side,12,0")
     assert cli("attach", "--pane", given).code == 0
     assert daemon.params_of("attach")[0].pane == passed
 

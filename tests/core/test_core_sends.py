@@ -185,7 +185,7 @@ def test_what_waits_for_a_busy_neighbour_is_never_in_doubt() -> None:
     world, alpha, _ = pair()
     alpha.run(ev.Attached(alpha.call(), agent("busy", "alpha")))
     near = alpha.send("busy")
-    far, publish = sending(alpha)
+    _, publish = sending(alpha)
     alpha.hand(publish)
     alpha.verdict(publish)
     for _ in range(40):

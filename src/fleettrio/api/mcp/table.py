@@ -55,8 +55,11 @@ class Tool:
             raise Refusal("usage", f"{self.name}: {said}", self._takes(said.partition(":")[0])) from None
 
     def _takes(self, name: str) -> str:
-        """What is taken: of seconds which, with an example; else which arguments there are."""
-        if name.endswith("_s") and (part := self.schema["properties"].get(name)):
+        """What is taken: of words and of seconds which, with an example; else which arguments there are."""
+        part = self.schema["properties"].get(name, {})
+        if words := part.get("enum"):
+            return f"{name} is one of {', '.join(words)}"
+        if name.endswith("_s") and part:
             least = f"from {part['minimum']:g}" if "minimum" in part else f"above {part['exclusiveMinimum']:g}"
             most = f" to {part['maximum']:g}" if "maximum" in part else ""
             return f"{name} is a number of seconds {least}{most}, for example 30"

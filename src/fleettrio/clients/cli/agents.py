@@ -12,13 +12,14 @@ from fleettrio.api.schema import Attach, Attached, Detach, Done, Token
 from fleettrio.clients.cli.body import not_blank
 from fleettrio.clients.cli.connect import TOKEN_VARIABLE, connect
 from fleettrio.clients.cli.group import Group
+from fleettrio.clients.cli.ownpane import pane_around
 from fleettrio.clients.cli.table import note, print_json, say
 from fleettrio.local.sanitise import one_line
 
 __all__ = ("attach", "detach", "token")
 
 HERE = "(here)"
-_PANE = re.compile(r"([A-Za-z0-9_.-]+:)?%\d+")
+_PANE = re.compile(r"([^:\s]+:)?%\d+")
 
 
 @click.command(
@@ -117,20 +118,18 @@ def attach(
 
 
 def _pane_of(pane: str, *, here: bool) -> str:
-    """The pane as the daemon takes it: `%3` on tmux's default server, `socket:%3` on another one.
+    """The pane as the daemon takes it: `%3` on tmux's default server; on another one `name:%3` or `/path/of/socket:%3`.
 
     Without a socket it is a pane of the server that this command runs in, if it runs in one: what `%3` means there.
     """
     if pane and here:
         raise click.UsageError("--pane and --here were both given: one is enough")
-    tmux = os.environ.get("TMUX", "")
     if here:
-        pane = os.environ.get("TMUX_PANE", "") if tmux else ""
+        pane = os.environ.get("TMUX_PANE", "") if os.environ.get("TMUX") else ""
         if not pane:
             raise click.UsageError("--here: this terminal is not a tmux pane (start tmux, or give --pane)")
-    server = os.path.basename(tmux.rsplit(",", 2)[0])
-    if pane.startswith("%") and server not in ("", "default"):
-        pane = f"{server}:{pane}"
+    if pane.startswith("%"):
+        pane = pane_around(pane, os.environ)
     if pane and _PANE.fullmatch(pane) is None:
         raise click.UsageError(f"{pane!r} is not a pane: write %3, or socket:%3 (tmux list-panes -a -F '#{{pane_id}}')")
     return pane

@@ -1,4 +1,4 @@
-"""Which tmux pane this very command runs in, if it does."""
+"""Which tmux pane this very command runs in, if it does, and what a pane of its server is to the daemon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from fleettrio.api.processes import read_process
 
-__all__ = ("own_pane",)
+__all__ = ("own_pane", "pane_around")
 
 _LIMIT_S = 5.0
 
@@ -30,5 +30,14 @@ def own_pane(env: Mapping[str, str]) -> str:
         return ""
     if done.stdout.strip() != ours.tty:
         return ""
+    return pane_around(pane, env)
+
+
+def pane_around(pane: str, env: Mapping[str, str]) -> str:
+    """A pane of the tmux server that this command runs in: `%3`, or `/path/of/socket:%3`; as it is outside tmux.
+
+    A name without its path would be another server where the daemon has another `TMUX_TMPDIR`.
+    """
+    socket = env.get("TMUX", "").rsplit(",", 2)[0]
     is_usual = socket == f"/tmp/tmux-{os.getuid()}/default" and not env.get("TMUX_TMPDIR")  # noqa: S108
-    return pane if is_usual else f"{socket}:{pane}"
+    return pane if is_usual or not socket else f"{socket}:{pane}"
