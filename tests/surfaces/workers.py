@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import sys
@@ -73,5 +74,8 @@ def tcp_sockets(pid: int) -> list[str]:
     """The open TCP sockets of a process, as /proc names them."""
     net = Path(f"/proc/{pid}/net")
     inodes = {line.split()[9] for table in ("tcp", "tcp6") for line in (net / table).read_text().splitlines()[1:]}
-    links = [file.readlink().name for file in Path(f"/proc/{pid}/fd").iterdir()]
+    links = []
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            links.append(file.readlink().name)
     return [link for link in links if link.startswith("socket:[") and link[8:-1] in inodes]
